@@ -1,0 +1,25 @@
+"""How types that users hold get their look in a notebook without knowing anything about screens.
+
+Front ends call ``_repr_mimebundle_`` and ``_repr_html_`` on whatever a cell returns. Both ask the display package,
+which is loaded only then: the core never imports it otherwise, and a script never pays for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Displayable"]
+
+
+class Displayable:
+    """Mixin: shown by the display package as HTML and as plain text."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from cyclops_nb.display.register import mimebundle
+
+        return mimebundle(self)
+
+    def _repr_html_(self) -> str:
+        return self._repr_mimebundle_()["text/html"]

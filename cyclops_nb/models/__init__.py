@@ -1,0 +1,1 @@
+"""How models are spoken to: requests out, streams in."""

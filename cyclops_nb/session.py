@@ -1,0 +1,300 @@
+"""A conversation: its transcript, and what its runs cost.
+
+A session is plain data with a stable JSON format. Only lists and the metadata of a session can change, messages and
+run records cannot, so a fork is a copy of lists and costs next to nothing however long the conversation is.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, model_validator
+
+from cyclops_nb import transcript
+from cyclops_nb.displayable import Displayable
+from cyclops_nb.errors import SessionBusyError, SessionFormatError, TranscriptError
+from cyclops_nb.messages import AnyMessage, AssistantMessage, InputPart, Message, ToolCall, ToolMessage
+from cyclops_nb.runs import Run
+from cyclops_nb.usage import Usage, total
+from cyclops_nb.values import FrozenJson, Memo, MutableJson, Text, Timestamp, Value, clean_text, new_id, now, positional
+
+__all__ = ["FORMAT_VERSION", "Parent", "Session", "claim", "release"]
+
+FORMAT_VERSION = 1
+_CLAIMS = threading.Lock()
+
+
+def _clean_title(title: str | None) -> str | None:
+    return None if title is None else clean_text(title)
+
+
+def _default_id(value: Any) -> Any:
+    return new_id() if value is None else value
+
+
+class Parent(Value):
+    """Where a fork left its origin."""
+
+    session_id: Text
+    message_count: int = Field(ge=0)
+    """How many messages, from the first, are the origin's."""
+
+
+class Session(Displayable, BaseModel):
+    """One conversation: messages, the runs that made them, and the settings of those runs.
+
+    Pass it to a run with ``session=``; the run reads and extends it. It is a pydantic model with a stable JSON format:
+    ``session.model_dump_json()`` and ``Session.model_validate_json(data)``.
+
+    Parameters
+    ----------
+    id : str, optional
+        The session's id; a random one by default.
+    title : str, optional
+        A name for people.
+    metadata : dict, optional
+        JSON data of yours; saved with the session.
+
+    Examples
+    --------
+    >>> session = Session("study-1", title="First try")
+    >>> session.messages.append(UserMessage("Hello"))
+    >>> draft = session.fork()
+    >>> len(draft.messages), draft.parent.session_id
+    (1, 'study-1')
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    version: Literal[1] = 1
+    id: Annotated[Text, BeforeValidator(_default_id)] = Field(default_factory=new_id, min_length=1)
+    created_at: Timestamp
+    title: Annotated[Text | None, PlainSerializer(_clean_title)] = None
+    metadata: MutableJson = Field(default_factory=dict)
+    parent: Parent | None = None
+    messages: list[AnyMessage] = Field(default_factory=list)
+    configs: dict[str, FrozenJson] = Field(default_factory=dict)
+    """The settings that made the runs, by a hash of their content; never keys or headers."""
+    runs: list[Run] = Field(default_factory=list)
+    _claimed_by: Memo = PrivateAttr(default_factory=Memo)
+
+    @positional
+    def __init__(
+        self, id: str | None = None, *, title: str | None = None, metadata: dict[str, Any] | None = None, **fields: Any  # noqa: A002
+    ) -> None:
+        super().__init__(id=id, title=title, metadata=metadata or {}, **fields)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_version(cls, data: Any) -> Any:
+        version = data.get("version", FORMAT_VERSION) if isinstance(data, dict) else FORMAT_VERSION
+        if version != FORMAT_VERSION or isinstance(version, bool):
+            raise SessionFormatError(
+                f"the session has format version {version!r}, but this cyclops_nb reads version {FORMAT_VERSION}: "
+                "a newer cyclops_nb wrote it, install that one"
+            )
+        return data
+
+    def __copy__(self) -> Session:
+        """Return a copy under the same id that shares no list with this session and is in no run."""
+        values = {
+            "messages": list(self.messages),
+            "runs": list(self.runs),
+            "configs": dict(self.configs),
+            "metadata": copy.deepcopy(self.metadata),
+        }
+        unknown = copy.deepcopy(self.__pydantic_extra__) or {}
+        new = self.model_construct(**{**self.__dict__, **unknown, **values})
+        new.__pydantic_fields_set__.update(self.__pydantic_fields_set__)
+        return new
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is extending the session right now."""
+        return self._claimed_by.value is not None
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of all runs, inherited ones included; None once any of them reported none."""
+        return total(run.usage for run in self.runs)
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars of all runs, inherited ones included; None if any of them is unknown."""
+        return _sum_costs(self.runs)
+
+    @property
+    def own_usage(self) -> Usage | None:
+        """Like `usage`, without what a fork inherited."""
+        return total(run.usage for run in self._own_runs())
+
+    @property
+    def own_cost(self) -> float | None:
+        """Like `cost`, without what a fork inherited."""
+        return _sum_costs(self._own_runs())
+
+    def _own_runs(self) -> list[Run]:
+        return [run for run in self.runs if run.session_id == self.id]
+
+    def fork(self, at: int | None = None, *, title: str | None = None) -> Session:
+        """Return a copy with a new id, that goes on independently.
+
+        Allowed while a run extends this session: the fork then has what was complete at that moment.
+
+        Parameters
+        ----------
+        at : int, optional
+            Keep only the messages before this index (a negative one counts from the end).
+        title : str, optional
+            The fork's title; by default this session's.
+
+        Returns
+        -------
+        Session
+            It keeps this session's runs, marked by their `session_id`, and names this session as its `parent`.
+
+        Raises
+        ------
+        TranscriptError
+            If a tool call would lose its result.
+        """
+        new = copy.copy(self)
+        new.id = new_id()
+        new.title = self.title if title is None else title
+        new.created_at = now()
+        new.parent = Parent(session_id=self.id, message_count=len(new.messages))
+        if at is not None:
+            new.truncate(at)
+        return new
+
+    def truncate(self, index: int) -> None:
+        """Keep the messages before `index`, to retry from an earlier point. The tokens stay spent: `runs` is kept.
+
+        Parameters
+        ----------
+        index : int
+            As in a slice: a negative index counts from the end, one past the end keeps everything.
+
+        Raises
+        ------
+        TranscriptError
+            A ValueError too: if a tool call would lose its result. Truncate before the assistant message then.
+        SessionBusyError
+            If a run extends the session right now.
+
+        Examples
+        --------
+        >>> session = Session()
+        >>> session.messages.extend([UserMessage("a"), AssistantMessage("b")])
+        >>> session.truncate(-2)
+        >>> session.messages
+        []
+        """
+        with _CLAIMS:
+            self._refuse_if_busy("truncated")
+            kept = self.messages[:index]
+            torn = transcript.open_calls(kept) if len(kept) < len(self.messages) else []
+            if torn:
+                raise TranscriptError(
+                    f"cannot cut before message {len(kept)}: tool call {torn[0].id!r} ({torn[0].name!r}) would lose its "
+                    "result; truncate before the assistant message with the tool calls instead"
+                )
+            self.messages[:] = kept
+            if self.parent is not None and self.parent.message_count > len(kept):
+                self.parent = self.parent.model_copy(update={"message_count": len(kept)})
+
+    def edit(self, index: int, content: str | InputPart | Sequence[InputPart]) -> Session:
+        """Return a fork in which the message at `index` has other content, and what followed it is left off.
+
+        Parameters
+        ----------
+        index : int
+            Which message; a negative index counts from the end.
+        content : str, part, or sequence of parts
+            The new content. ``agent.run(session=fork)`` answers an edited user message.
+
+        Returns
+        -------
+        Session
+            Its last message is the edited one: with a new id, and the old one's in ``metadata["edited_from"]``.
+
+        Raises
+        ------
+        TranscriptError
+            If there is no such message, or a tool call would be left without its result.
+        """
+        count = len(self.messages)
+        if not -count <= index < count:
+            raise TranscriptError(f"there is no message {index} to edit: the session has {count}")
+        index %= count
+        old = self.messages[index]
+        new = self.fork()
+        kept = [*new.messages[:index], _edited(old, content)]
+        torn = transcript.open_calls(kept)
+        if torn:
+            raise TranscriptError(
+                f"cannot edit message {index}: tool call {torn[0].id!r} ({torn[0].name!r}) would be left without a result"
+            )
+        new.messages[:] = kept
+        new.parent = Parent(session_id=self.id, message_count=index)
+        return new
+
+    def repair(self) -> list[ToolMessage]:
+        """Make an invalid transcript valid, so that the session can go on.
+
+        Open calls get an error result, results that belong to no call are dropped. A valid transcript stays as it is.
+
+        Returns
+        -------
+        list of ToolMessage
+            The results that were added.
+
+        Raises
+        ------
+        SessionBusyError
+            If a run extends the session right now.
+        """
+        with _CLAIMS:
+            self._refuse_if_busy("repaired")
+            messages, added = transcript.repaired(self.messages)
+            self.messages[:] = messages
+            return added
+
+    def _refuse_if_busy(self, what: str) -> None:
+        if self.busy:
+            raise SessionBusyError(
+                f"session {self.id!r} is in run {self._claimed_by.value!r} and cannot be {what} now: "
+                "wait for the run, cancel it, or go on with session.fork()"
+            )
+
+
+def _sum_costs(runs: Iterable[Run]) -> float | None:
+    costs = [run.cost for run in runs]
+    return None if None in costs else float(sum(cost for cost in costs if cost is not None))
+
+
+_NOT_OF_AN_EDIT = {"id", "run_id", "created_at", "content", "provider_metadata", "usage", "cost", "duration", "finish_reason"}
+
+
+def _edited(old: Message, content: Any) -> Message:
+    """Return `old` with other content; what was measured of the old content is not claimed of the new one."""
+    kept = {name: value for name, value in old if name not in _NOT_OF_AN_EDIT}
+    kept["metadata"] = {**old.metadata, "edited_from": old.id}
+    return type(old).model_validate({**kept, "content": content})
+
+
+def claim(session: Session, run_id: str) -> None:
+    """Mark `session` as being extended by a run, or raise `SessionBusyError` if another run does that already."""
+    with _CLAIMS:
+        session._refuse_if_busy("used by another run")  # noqa: SLF001 - the claim is this module's own
+        session._claimed_by.value = run_id  # noqa: SLF001
+
+
+def release(session: Session, run_id: str) -> None:
+    """Take back the mark of `claim`, if it is that run's."""
+    with _CLAIMS:
+        if session._claimed_by.value == run_id:  # noqa: SLF001
+            session._claimed_by.value = None  # noqa: SLF001

@@ -1,0 +1,339 @@
+"""Tools: Python functions that a model may call, and the JSON schema that tells it how.
+
+The schema comes from the signature, through pydantic, and the docstring; the same model validates what the model
+wrote, so the function gets real objects (enum members, models, dates) and never an argument it did not declare.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+
+from cyclops_nb.errors import ConfigError, InputError
+from cyclops_nb.session import Session
+from cyclops_nb.values import clean_json
+
+__all__ = ["RunContext", "Tool", "as_tools", "tool"]
+
+ToolThread = Literal["worker", "caller"]
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a tool may know of the run it is called in; a parameter annotated with it is injected.
+
+    Examples
+    --------
+    >>> def remember(note: str, context: RunContext) -> str:
+    ...     context.session.metadata["note"] = note
+    ...     return "noted"
+    >>> list(tool(remember).parameters["properties"])
+    ['note']
+    """
+
+    session: Session
+    run_id: str
+    step: int
+    call_id: str
+    agent: Any
+
+
+class Tool:
+    """A function that a model may call.
+
+    Made by `tool` from a Python function, or directly for anything that has a JSON schema.
+
+    Parameters
+    ----------
+    name : str
+        What the model calls it by: letters, digits, ``_`` and ``-``, at most 64.
+    description : str
+        What the model is told about it.
+    parameters : mapping
+        The JSON schema of its arguments, an object.
+    function : callable
+        Called with the arguments by keyword; sync or async.
+    thread : {"worker", "caller"}
+        Where a sync function runs: in a thread of its own, or on the thread that waits for the run.
+    timeout : float, optional
+        Seconds that a call may take.
+
+    Examples
+    --------
+    >>> def now() -> str:
+    ...     "Tell the time."
+    ...     return "12:00"
+    >>> Tool("now", "Tell the time.", {"type": "object", "properties": {}}, now).name
+    'now'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        function: Callable[..., Any],
+        *,
+        thread: ToolThread = "worker",
+        timeout: float | None = None,
+    ) -> None:
+        if not _NAME.match(name):
+            raise ConfigError(
+                f"tool name {name!r}: models accept 1 to 64 letters, digits, '_' and '-'; give another with tool(name=…)"
+            )
+        if thread not in {"worker", "caller"}:
+            raise ConfigError(f"tool {name!r}: thread must be 'worker' or 'caller', not {thread!r}")
+        if not callable(function):
+            raise ConfigError(f"tool {name!r}: {function!r} cannot be called")
+        self.name = name
+        self.description = description
+        self.parameters: dict[str, Any] = clean_json(dict(parameters))
+        self.function = function
+        self.thread = thread
+        self.timeout = timeout
+        self._signature: _Signature | None = None
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, as if it were no tool."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function, which runs on the run's event loop."""
+        function = self.function
+        while isinstance(function, functools.partial):
+            function = function.func
+        call = function if inspect.isroutine(function) else type(function).__call__
+        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+    def schema(self) -> dict[str, Any]:
+        """Return name, description and parameters."""
+        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+
+    def bind(self, arguments: str, context: RunContext) -> Callable[[], Any]:
+        """Return the call, ready to be made, that `arguments` ask for.
+
+        Parameters
+        ----------
+        arguments : str
+            The JSON text that the model wrote.
+        context : RunContext
+            Injected where the function asks for it.
+
+        Raises
+        ------
+        InputError
+            If the text is no JSON object or does not fit the parameters; its text is meant for the model.
+        """
+        values = _parse(arguments)
+        if self._signature is not None:
+            return self._signature.bind(self.function, values, context)
+        _check_schema(self.parameters, values)
+        return functools.partial(self.function, **values)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    thread: ToolThread = "worker",
+    timeout: float | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    thread: ToolThread = "worker",
+    timeout: float | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function; use it as ``@tool`` or as ``@tool(name=…)``.
+
+    Parameters
+    ----------
+    function : callable
+        Sync or async, with annotated parameters. Parameter texts of its docstring go into the schema.
+    name, description : str, optional
+        Instead of the function's name and docstring.
+    thread : {"worker", "caller"}
+        Where a sync function runs. ``"caller"`` keeps it on the thread that waits in a sync entry point, which
+        sqlite connections and plots want.
+    timeout : float, optional
+        Seconds that a call may take.
+
+    Raises
+    ------
+    ConfigError
+        If the signature cannot be described: ``*args``, ``**kwargs``, or annotations that JSON does not know.
+
+    Examples
+    --------
+    >>> @tool
+    ... def add(a: int, b: int = 1) -> int:
+    ...     "Add two numbers."
+    ...     return a + b
+    >>> add.name, add.parameters["required"], add(1, 2)
+    ('add', ['a'], 3)
+    """
+    if function is None:
+        return functools.partial(_make_tool, name=name, description=description, thread=thread, timeout=timeout)
+    return _make_tool(function, name=name, description=description, thread=thread, timeout=timeout)
+
+
+def _make_tool(
+    function: Callable[..., Any],
+    *,
+    name: str | None,
+    description: str | None,
+    thread: ToolThread,
+    timeout: float | None,
+) -> Tool:
+    base = function
+    while isinstance(base, functools.partial):
+        base = base.func
+    name = name or getattr(base, "__name__", type(base).__name__)
+    documented = base if inspect.isroutine(base) else type(base).__call__
+    text, texts = _read_docstring(inspect.getdoc(base) if documented is base else inspect.getdoc(documented))
+    signature = _Signature(name, function, texts)
+    made = Tool(name, description or text, signature.parameters, function, thread=thread, timeout=timeout)
+    made._signature = signature  # noqa: SLF001 - this is the constructor for functions
+    return made
+
+
+def as_tools(functions: typing.Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    """Return tools for functions and tools, or raise `ConfigError` if two share a name."""
+    tools = tuple(item if isinstance(item, Tool) else tool(item) for item in functions)
+    names = [item.name for item in tools]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise ConfigError(f"two tools are named {double!r}: give one another name with tool(name=…)")
+    return tools
+
+
+class _Signature:
+    """A function's parameters as a pydantic model.
+
+    The model's fields carry names of their own and the parameters' names as aliases, since pydantic reserves some
+    names (``schema``, ``copy``, ``model_…``) that functions use freely.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], texts: Mapping[str, str]) -> None:
+        self._parameters = inspect.signature(function).parameters
+        hints = _hints(name, function)
+        self._context = [key for key in self._parameters if hints.get(key) is RunContext]
+        self._fields: dict[str, str] = {}
+        fields: dict[str, Any] = {}
+        for key, parameter in self._parameters.items():
+            if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+                raise ConfigError(f"tool {name!r}: a model cannot fill {str(parameter)!r}; name each parameter")
+            if key in self._context:
+                continue
+            self._fields[key] = f"p{len(fields)}"
+            fields[self._fields[key]] = (hints.get(key, Any), _field(parameter, texts.get(key)))
+        try:
+            self._model: type[BaseModel] = create_model(
+                name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields
+            )
+            self.parameters = _without_titles(self._model.model_json_schema())
+        except PydanticUserError as error:
+            raise ConfigError(f"tool {name!r}: its parameters cannot be described to a model: {error.message}") from None
+
+    def bind(self, function: Callable[..., Any], values: Mapping[str, Any], context: RunContext) -> Callable[[], Any]:
+        try:
+            valid = self._model.model_validate(values)
+        except ValidationError as error:
+            raise InputError(_explain(error)) from None
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for key, parameter in self._parameters.items():
+            value = context if key in self._context else getattr(valid, self._fields[key])
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                args.append(value)
+            else:
+                kwargs[key] = value
+        return functools.partial(function, *args, **kwargs)
+
+
+def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except NameError as error:
+        raise ConfigError(f"tool {name!r}: an annotation cannot be resolved: {error}") from None
+
+
+def _field(parameter: inspect.Parameter, text: str | None) -> Any:
+    default = parameter.default
+    if default is parameter.empty:
+        return Field(alias=parameter.name, description=text)
+    if default is None or isinstance(default, str | int | float | bool):
+        return Field(default, alias=parameter.name, description=text)
+    # arrays, frames and the like have no JSON form, and comparing them is no yes or no
+    return Field(default_factory=lambda: default, alias=parameter.name, description=text)
+
+
+def _without_titles(schema: Any) -> Any:
+    """Drop the titles that pydantic makes up of field names: they are noise to a model."""
+    if isinstance(schema, dict):
+        named = schema.get("properties")
+        kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
+        cleaned = {key: _without_titles(value) for key, value in kept.items() if key != "properties"}
+        if named is not None:
+            cleaned["properties"] = {key: _without_titles(value) for key, value in named.items()}
+        return {key: cleaned[key] for key in kept}
+    return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says of the whole, and of each parameter."""
+    if not text:
+        return "", {}
+    import docstring_parser
+
+    parsed = docstring_parser.parse(text)
+    description = "\n\n".join(filter(None, (parsed.short_description, parsed.long_description)))
+    return description, {item.arg_name: item.description for item in parsed.params if item.description}
+
+
+def _parse(arguments: str) -> dict[str, Any]:
+    try:
+        values = json.loads(arguments)
+    except ValueError as error:
+        raise InputError(f"the arguments are not valid JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"the arguments must be a JSON object, got {type(values).__name__}")
+    return values
+
+
+def _explain(error: ValidationError) -> str:
+    problems = [f"{'.'.join(str(place) for place in item['loc'])}: {item['msg']}" for item in error.errors()]
+    return "the arguments do not fit: " + "; ".join(problems)
+
+
+def _check_schema(schema: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    import jsonschema
+
+    try:
+        jsonschema.validate(values, schema)
+    except jsonschema.ValidationError as error:
+        raise InputError(f"the arguments do not fit: {error.json_path}: {error.message}") from None
+    except jsonschema.SchemaError as error:
+        raise ConfigError(f"the tool's parameters are no JSON schema: {error.message}") from None

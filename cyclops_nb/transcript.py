@@ -1,0 +1,141 @@
+"""What makes a transcript valid, as pure functions over messages.
+
+The rule is the providers' own: every tool call of an assistant message is answered by exactly one tool message before
+the next user, assistant or summary message. Calls and results are matched within that turn alone, because ids repeat
+over a conversation in real data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cyclops_nb.errors import TranscriptError
+from cyclops_nb.messages import AssistantMessage, Message, Part, ToolCall, ToolMessage
+
+__all__ = ["Problem", "check", "find_problems", "open_calls", "repaired", "with_unique_call_ids"]
+
+
+class Problem(NamedTuple):
+    """A place where a transcript is invalid."""
+
+    index: int
+    message_id: str
+    text: str
+
+
+def find_problems(messages: Sequence[Message]) -> list[Problem]:
+    """Return the places where `messages` are no valid transcript, in order.
+
+    Examples
+    --------
+    >>> from cyclops_nb.messages import AssistantMessage, ToolCall
+    >>> [p.text for p in find_problems([AssistantMessage(ToolCall("c1", "now"))])]
+    ["tool call 'c1' has no result"]
+    """
+    problems: list[Problem] = []
+    waiting: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if message.call_id not in waiting:
+                text = f"tool result for {message.call_id!r} belongs to no open call"
+                problems.append(Problem(index, message.id, text))
+            waiting.pop(message.call_id, None)
+            continue
+        problems.extend(_unanswered(messages, waiting))
+        waiting = {}
+        if isinstance(message, AssistantMessage):
+            for call in message.tool_calls:
+                if call.id in waiting:
+                    problems.append(Problem(index, message.id, f"two tool calls share the id {call.id!r}"))
+                waiting[call.id] = index
+    problems.extend(_unanswered(messages, waiting))
+    return sorted(problems, key=lambda problem: problem.index)
+
+
+def _unanswered(messages: Sequence[Message], waiting: dict[str, int]) -> list[Problem]:
+    return [
+        Problem(index, messages[index].id, f"tool call {call_id!r} has no result")
+        for call_id, index in waiting.items()
+    ]
+
+
+def check(messages: Sequence[Message]) -> None:
+    """Raise `TranscriptError` if `messages` are no valid transcript, naming the first place."""
+    problems = find_problems(messages)
+    if problems:
+        first = problems[0]
+        raise TranscriptError(
+            f"the transcript is invalid at message {first.index} (id {first.message_id!r}): {first.text}; "
+            "session.repair() answers open calls and drops stray results"
+        )
+
+
+def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
+    """Return the calls of the last turn of `messages` that have no result yet."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.call_id)
+        elif isinstance(message, AssistantMessage):
+            return [call for call in message.tool_calls if call.id not in answered]
+        else:
+            return []
+    return []
+
+
+def repaired(messages: Sequence[Message]) -> tuple[list[Message], list[ToolMessage]]:
+    """Return valid messages made of `messages`, and the error results that were added.
+
+    Open calls get an error result, results without a call are dropped, calls that share an id get ids of their own.
+    """
+    result: list[Message] = []
+    added: list[ToolMessage] = []
+    waiting: list[tuple[str, ToolCall]] = []  # the id that results carry, and the call as it is kept
+
+    def close() -> None:
+        for _, call in waiting:
+            text = "No result of this call was recorded."
+            added.append(ToolMessage(call.id, call.name, text, status="error"))
+            result.append(added[-1])
+        waiting.clear()
+
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            match = next((pair for pair in waiting if pair[0] == message.call_id), None)
+            if match is not None:
+                waiting.remove(match)
+                kept_id = match[1].id
+                result.append(message if kept_id == message.call_id else message.model_copy(update={"call_id": kept_id}))
+            continue
+        close()
+        if isinstance(message, AssistantMessage) and message.tool_calls:
+            unique = with_unique_call_ids(message)
+            waiting.extend((old.id, new) for old, new in zip(message.tool_calls, unique.tool_calls, strict=True))
+            result.append(unique)
+        else:
+            result.append(message)
+    close()
+    return result, added
+
+
+def with_unique_call_ids(message: AssistantMessage) -> AssistantMessage:
+    """Return `message` with a new id for each call whose id is empty or stands before it in the same message."""
+    seen: set[str] = set()
+    content: list[Part] = []
+    for part in message.content:
+        if isinstance(part, ToolCall):
+            new_id = _unique(part.id or "call", seen)
+            seen.add(new_id)
+            content.append(part if new_id == part.id else part.model_copy(update={"id": new_id}))
+        else:
+            content.append(part)
+    return message if tuple(content) == message.content else message.model_copy(update={"content": tuple(content)})
+
+
+def _unique(wanted: str, seen: set[str]) -> str:
+    name, number = wanted, 1
+    while name in seen:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
