@@ -1,0 +1,114 @@
+"""An LLM agent library made for Jupyter.
+
+Everything public can be imported from here. Names are loaded at their first use, so that ``import cyclops_nb`` is
+quick and pulls in neither openai nor pandas nor a display.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from cyclops_nb._version import __version__
+
+if TYPE_CHECKING:
+    from cyclops_nb.agent import Agent
+    from cyclops_nb.config import AgentConfig, Compaction
+    from cyclops_nb.engine.middleware import Middleware
+    from cyclops_nb.errors import (
+        ConfigError,
+        ContextOverflowError,
+        CyclopsError,
+        InputError,
+        MaxIterationsError,
+        MissingExtraError,
+        ModelConnectionError,
+        ModelError,
+        ModelTimeoutError,
+        OutputError,
+        RateLimitError,
+        SessionBusyError,
+        SessionConflictError,
+        SessionFormatError,
+        SessionNotFoundError,
+        TranscriptError,
+    )
+    from cyclops_nb.events import (
+        AnyEvent,
+        Compacted,
+        Event,
+        ReasoningDelta,
+        RunFinished,
+        RunStarted,
+        StepFinished,
+        StepStarted,
+        TextDelta,
+        ToolCallDelta,
+        ToolCallReady,
+        ToolCallStarted,
+        ToolResult,
+    )
+    from cyclops_nb.handle import RunHandle
+    from cyclops_nb.messages import (
+        AnyMessage,
+        AssistantMessage,
+        FilePart,
+        ImagePart,
+        Message,
+        Part,
+        ReasoningPart,
+        SummaryMessage,
+        TextPart,
+        ToolCall,
+        ToolMessage,
+        UserMessage,
+    )
+    from cyclops_nb.models.base import ModelRequest
+    from cyclops_nb.response import AgentResponse, Answer
+    from cyclops_nb.runs import Run
+    from cyclops_nb.session import Session
+    from cyclops_nb.tools import RunContext, Tool, tool
+    from cyclops_nb.usage import Usage
+
+_PLACES = {
+    "agent": ["Agent"],
+    "config": ["AgentConfig", "Compaction"],
+    "engine.middleware": ["Middleware"],
+    "errors": [
+        "ConfigError", "ContextOverflowError", "CyclopsError", "InputError", "MaxIterationsError",
+        "MissingExtraError", "ModelConnectionError", "ModelError", "ModelTimeoutError", "OutputError",
+        "RateLimitError", "SessionBusyError", "SessionConflictError", "SessionFormatError", "SessionNotFoundError",
+        "TranscriptError",
+    ],
+    "events": [
+        "AnyEvent", "Compacted", "Event", "ReasoningDelta", "RunFinished", "RunStarted", "StepFinished",
+        "StepStarted", "TextDelta", "ToolCallDelta", "ToolCallReady", "ToolCallStarted", "ToolResult",
+    ],
+    "handle": ["RunHandle"],
+    "messages": [
+        "AnyMessage", "AssistantMessage", "FilePart", "ImagePart", "Message", "Part", "ReasoningPart",
+        "SummaryMessage", "TextPart", "ToolCall", "ToolMessage", "UserMessage",
+    ],
+    "models.base": ["ModelRequest"],
+    "response": ["AgentResponse", "Answer"],
+    "runs": ["Run"],
+    "session": ["Session"],
+    "tools": ["RunContext", "Tool", "tool"],
+    "usage": ["Usage"],
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = sorted([*_MODULE_OF, "__version__"])  # noqa: PLE0605 - proven complete by a test
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'cyclops_nb' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"cyclops_nb.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -361,6 +361,10 @@ class ToolMessage(_Message):
         """The object that the tool returned, as long as it is in memory; None for a loaded message."""
         return self._value.value
 
+    def remember(self, value: Any) -> None:
+        """Keep the object that the tool returned, in memory only."""
+        self._value.value = value
+
 
 class SummaryMessage(_Message):
     """Stands for older messages that were summarised.

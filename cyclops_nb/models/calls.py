@@ -80,14 +80,18 @@ class CallReader:
         if sent_id:
             known = next((call for call in reversed(self._calls) if call.sent_id == sent_id), None)
             if known is not None:
-                begins_another = name and index is not None and known.index is not None and index != known.index
+                begins_another = (
+                    name and index is not None and known.index is not None and index != known.index
+                )
                 return None if begins_another else known
             if name:
                 return None
         if index is not None:
             return next((call for call in reversed(self._calls) if call.index == index), None)
         current = self._calls[-1]
-        return None if name and current.name and _is_complete(current.arguments + current.waiting) else current
+        return (
+            None if name and current.name and _is_complete(current.arguments + current.waiting) else current
+        )
 
     def _begin(self, sent_id: str, index: Any) -> _Call:
         taken = {call.id for call in self._calls}

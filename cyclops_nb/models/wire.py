@@ -102,7 +102,8 @@ class ChatReader:
         self._calls = CallReader(completion.accumulator, self._place)
         self._text = SurrogateJoiner()
         self._reasoning = SurrogateJoiner()
-        self._done = False
+        self.done = False
+        """Whether ``[DONE]`` has come; nothing is read after it."""
         self.frames = 0
 
     def feed(self, data: bytes) -> Iterator[Event]:
@@ -123,7 +124,7 @@ class ChatReader:
         yield from self._reasoning_events(self._reasoning.flush(), None)
         yield from self._text_events(self._text.flush())
         yield from self._calls.close()
-        if not self._done and self._completion.finish_reason is None:
+        if not self.done and self._completion.finish_reason is None:
             raise ModelError("the stream ended early: neither a finish_reason nor [DONE] came")
         self._completion.finished = True
 
@@ -133,19 +134,21 @@ class ChatReader:
         if not body.get("error") and not (isinstance(choices, list) and choices):
             raise ModelError("the server's answer has no choices")
         choices = [
-            {**choice, "delta": choice.get("message") or {}} for choice in choices or () if isinstance(choice, Mapping)
+            {**choice, "delta": choice.get("message") or {}}
+            for choice in choices or ()
+            if isinstance(choice, Mapping)
         ]
         self._calls.whole = True
         yield from self._chunk({**body, "choices": choices})
-        self._done = True
+        self.done = True
         yield from self.close()
 
     def _frame(self, frame: Frame) -> Iterator[Event]:
-        if self._done:
+        if self.done:
             return
         self.frames += 1
         if frame.data.strip() == b"[DONE]":
-            self._done = True
+            self.done = True
             return
         try:
             chunk = parse_json(frame.data)
@@ -229,7 +232,9 @@ class ChatReader:
                 continue
             elif part.get("type") == "thinking":
                 inner = part.get("thinking")
-                texts = [inner] if isinstance(inner, str) else [item.get("text") or "" for item in inner or ()]
+                texts = (
+                    [inner] if isinstance(inner, str) else [item.get("text") or "" for item in inner or ()]
+                )
                 for text in texts:
                     yield from self._reasoning_events(self._reasoning.push(text), {"field": "thinking"})
             elif isinstance(part.get("text"), str):

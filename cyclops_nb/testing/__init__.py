@@ -1,8 +1,8 @@
 """Test a notebook or a program without a model: a scripted OpenAI-compatible server over real HTTP.
 
-Nothing of the program under test is replaced: it talks over a real connection to a real server, which answers what a
-script says, records what it was asked, and refuses what OpenAI would refuse. So a test also covers timeouts, errors in
-the middle of a stream, and clients that leave.
+Nothing of the program under test is replaced: it talks over a real connection to a real server, which answers
+what a script says, records what it was asked, and refuses what OpenAI would refuse. So a test also covers
+timeouts, errors in the middle of a stream, and clients that leave.
 
 Examples
 --------

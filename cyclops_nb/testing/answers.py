@@ -1,8 +1,9 @@
 """From a reply to what goes over the wire, decided before the first byte is sent.
 
-An answer is a list of actions: bytes to send, and points at which the server waits or stops. All bytes between two
-such points are made in one go and sent in one write, so that what a benchmark measures is its client and not this
-server. The frames of a stream differ in their delta alone, and the deltas of a text are encoded once for all requests.
+An answer is a list of actions: bytes to send, and points at which the server waits or stops. All bytes
+between two such points are made in one go and sent in one write, so that what a benchmark measures is its
+client and not this server. The frames of a stream differ in their delta alone, and the deltas of a text are
+encoded once for all requests.
 """
 
 from __future__ import annotations
@@ -98,9 +99,7 @@ def answer_to(reply: Reply | Failure | Raw, body: Mapping[str, Any], number: int
     )
     if body.get("stream") is True:
         options = body.get("stream_options")
-        return _stream(
-            message, include_usage=isinstance(options, dict) and bool(options.get("include_usage"))
-        )
+        return _stream(message, include_usage=isinstance(options, dict) and bool(options.get("include_usage")))
     return _completion(message)
 
 

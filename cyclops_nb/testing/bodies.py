@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Literal
 
@@ -33,8 +34,8 @@ def error(
     code, type, param : str, optional
         The other fields of OpenAI's error JSON; the type follows from the status if it is not given.
     headers : mapping, optional
-        More headers, such as ``{"Retry-After": "1"}``. The openai client tries again after 408, 409, 429 and 5xx;
-        ``{"x-should-retry": "false"}`` tells it not to, ``{"retry-after-ms": "1"}`` to do so at once.
+        More headers, such as ``{"Retry-After": "1"}``. The openai client tries again after 408, 409, 429 and
+        5xx; ``{"x-should-retry": "false"}`` tells it not to, ``{"retry-after-ms": "1"}`` to do so at once.
 
     Returns
     -------
@@ -54,9 +55,9 @@ def error(
     if status not in range(400, 600):
         raise ConfigError(f"error() takes an HTTP status from 400 to 599, not {status!r}")
     if type is None:
-        known = {401: "invalid_request_error", 429: "rate_limit_error"}
-        type = known.get(status, "invalid_request_error" if status < 500 else "server_error")  # noqa: A001, PLR2004
-    return Failure(status, message, type, code, param, tuple((headers or {}).items()))
+        usual = "invalid_request_error" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
+        type = "rate_limit_error" if status == HTTPStatus.TOO_MANY_REQUESTS else usual  # noqa: A001
+    return Failure(status, message, type, code, param, _headers(headers))
 
 
 def raw(
@@ -99,7 +100,7 @@ def raw(
     """
     if split is not None and split < 1:
         raise ConfigError(f"split is a number of bytes, 1 or more, not {split!r}")
-    return Raw(body, content_type, status, tuple((headers or {}).items()), split)
+    return Raw(body, content_type, status, _headers(headers), split)
 
 
 def replay(
@@ -151,11 +152,16 @@ def replay(
     try:
         body = Path(path).read_bytes()
     except OSError as problem:
-        raise ConfigError(
-            f"the recorded answer {str(path)!r} cannot be read: {problem.strerror}"
-        ) from problem
+        raise ConfigError(f"the recorded answer {str(path)!r} cannot be read: {problem.strerror}") from problem
     if not space:
         body = re.sub(rb"^(\w+): ", rb"\1:", body, flags=re.MULTILINE)
     if newline != "\n":
         body = body.replace(b"\r\n", b"\n").replace(b"\n", newline.encode())
     return raw((b"\xef\xbb\xbf" if bom else b"") + body, split=split)
+
+
+def _headers(headers: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    for name, value in (headers or {}).items():
+        if not (re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII) and re.fullmatch(r"[\t -~\xa0-\xff]*", value)):
+            raise ConfigError(f"{name!r}: {value!r} cannot be sent as an HTTP header")
+    return tuple((headers or {}).items())

@@ -1,8 +1,8 @@
 """HTTP/1.1 on one connection of the scripted server.
 
-This stands on `asyncio.Protocol` and not on streams: a protocol is told at once when the client goes, also while a reply
-is held at a gate, and a whole answer is one call of ``write``. Only what the openai client and plain HTTP tools need is
-spoken: keep-alive, pipelining, bodies of known length, ``Expect: 100-continue``.
+This stands on `asyncio.Protocol` and not on streams: a protocol is told at once when the client goes, also
+while a reply is held at a gate, and a whole answer is one call of ``write``. Only what the openai client and
+plain HTTP tools need is spoken: keep-alive, pipelining, bodies of known length, ``Expect: 100-continue``.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     async def _answer(self, request: RecordedRequest) -> None:
-        answer = self._owner.begin(request)
         try:
+            answer = self._owner.begin(request)
             self._gates = [action for action in answer.actions if isinstance(action, Gate)]
             await self._send(request, answer)
         finally:
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _write(self, request: RecordedRequest, answer: Answer, pending: list[bytes]) -> None:
-        """Send what is pending, with the head before the first of it; nothing pending sends no head either."""
+        """Send what is pending, with the head before the first of it; the head alone is never sent."""
         if not pending:
             return
         if request.status is None:
@@ -198,9 +198,7 @@ def _parse_head(head: bytes) -> Head:
     if len(words) != 3 or not words[2].startswith("HTTP/"):  # noqa: PLR2004 - method, target, version
         raise _BadRequestError(HTTPStatus.BAD_REQUEST, f"{request_line[:100]!r} is no HTTP request line")
     if words[2] != "HTTP/1.1":
-        raise _BadRequestError(
-            HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, f"only HTTP/1.1 is spoken, not {words[2]!r}"
-        )
+        raise _BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, f"only HTTP/1.1 is spoken, not {words[2]!r}")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -209,9 +207,7 @@ def _parse_head(head: bytes) -> Head:
         name, value = name.lower(), value.strip()
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     if "transfer-encoding" in headers:
-        raise _BadRequestError(
-            HTTPStatus.LENGTH_REQUIRED, "the request's body must come with a Content-Length"
-        )
+        raise _BadRequestError(HTTPStatus.LENGTH_REQUIRED, "the request's body must come with a Content-Length")
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise _BadRequestError(HTTPStatus.BAD_REQUEST, f"{length!r} is no Content-Length")

@@ -1,8 +1,10 @@
 """A meeting point between a test and the server, in place of a sleep.
 
-A test that cancels "while the model is writing" must know that it is writing. A `Gate` inside a reply stops the
-server there, tells the test so, and waits for its word. What happens on either side is kept in futures of
-`concurrent.futures`, as they are the one thing that plain threads and coroutines of any event loop can both wait for.
+A test that cancels "while the model is writing" must know that it is writing. A `Gate` inside a reply stops
+the server there, tells the test so, and waits for its word. What happens on either side is kept in futures of
+`concurrent.futures`, as they are the one thing that plain threads and coroutines of any event loop can both
+wait for. The asynchronous forms take a timeout, as the blocking ones do, because their error says what was
+awaited in vain.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class _Signal:
         except TimeoutError:
             raise self._too_late(timeout) from None
 
-    async def wait_async(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the error must say what was awaited
+    async def wait_async(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.wrap_future(self._future)
@@ -47,8 +49,8 @@ class _Signal:
 class Gate:
     """A place inside a reply where the server waits until the test lets it go on; made by `gate`.
 
-    Everything that stands before the gate has been sent when it is reached. A gate that was released stays open,
-    also for later requests that are answered with the same reply.
+    Everything that stands before the gate has been sent when it is reached. A gate that was released stays
+    open, also for later requests that are answered with the same reply.
     """
 
     def __init__(self) -> None:
@@ -71,12 +73,12 @@ class Gate:
         """
         self._reached.wait(timeout)
 
-    async def reached(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the same words as the blocking form
-        """Same as `wait_reached`, for coroutines of any event loop."""
+    async def reached(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109
+        """Wait as `wait_reached` does, in a coroutine of any event loop."""
         await self._reached.wait_async(timeout)
 
     def release(self) -> None:
-        """Let the server go on; may be called from any thread, more than once, and before the gate is reached."""
+        """Let the server go on; from any thread, any number of times, also before the gate is reached."""
         self._released.set()
 
     def wait_client_gone(self, timeout: float = 10.0) -> None:
@@ -94,8 +96,8 @@ class Gate:
         """
         self._client_gone.wait(timeout)
 
-    async def client_gone(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the same words as the blocking form
-        """Same as `wait_client_gone`, for coroutines of any event loop."""
+    async def client_gone(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109
+        """Wait as `wait_client_gone` does, in a coroutine of any event loop."""
         await self._client_gone.wait_async(timeout)
 
     async def hold(self) -> None:

@@ -1,8 +1,8 @@
 """The values that a script is made of: what the server is to send, in pieces.
 
-They are frozen and checked when they are made, so that a mistake in a script shows at the line that holds it and not as
-an odd answer to some later request. A `Reply` is one assistant message: the order of its pieces is the order on the
-wire, and what is no text (a pause, a gate, a cut) is a piece as well.
+They are frozen and checked when they are made, so that a mistake in a script shows at the line that holds it
+and not as an odd answer to some later request. A `Reply` is one assistant message: the order of its pieces is
+the order on the wire, and what is no text (a pause, a gate, a cut) is a piece as well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Usage = tuple[int, int] | Mapping[str, Any] | Literal["counted"] | None
 
 
 def dump(value: object) -> bytes:
-    """Give compact JSON in UTF-8 as servers send it; half of a surrogate pair stays an escape, as it has no UTF-8."""
+    """Give compact JSON in UTF-8, as servers send it; half of a surrogate pair is left an escape."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -120,7 +120,7 @@ class Settings(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Reply:
-    """One assistant message: pieces in order, and what is reported about it; made by `text`, `reply` and the like."""
+    """One assistant message in pieces, with what is reported about it; made by `text`, `reply` and so on."""
 
     pieces: tuple[Piece, ...]
     usage: Usage = "counted"
@@ -137,8 +137,8 @@ class Reply:
                 raise ConfigError(f"a reply ends with {name}(): nothing can follow it, so put it last")
         if self.usage is None and (self.cached, self.reasoning_tokens, self.cost) != (None, None, None):
             raise ConfigError(
-                "cached, reasoning_tokens and cost are parts of the usage report, but usage=None says that the "
-                "server sends none: leave out one or the other"
+                "cached, reasoning_tokens and cost are parts of the usage report, but usage=None says that "
+                "the server sends none: leave out one or the other"
             )
 
 

@@ -59,9 +59,7 @@ def record(head: Head, raw: bytes) -> RecordedRequest:
     """Make the record of a request from its head and body."""
     url = urlsplit(head.target)
     body, problem = _parse(raw)
-    return RecordedRequest(
-        head.method, url.path, dict(parse_qsl(url.query)), head.headers, raw, body, problem=problem
-    )
+    return RecordedRequest(head.method, url.path, dict(parse_qsl(url.query)), head.headers, raw, body, problem=problem)
 
 
 def _parse(raw: bytes) -> tuple[dict[str, Any], str | None]:

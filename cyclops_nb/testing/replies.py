@@ -1,12 +1,14 @@
 """How a script is written: functions that make the assistant messages of a scripted server.
 
-Each gives a whole reply, so that the common script is a plain list of calls; `reply` puts several into one message.
+Each gives a whole reply, so that the common script is a plain list of calls; `reply` puts several into one
+message.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Unpack
 
 from cyclops_nb.errors import ConfigError
@@ -56,8 +58,9 @@ def text(
     delay : float
         Seconds between two chunks.
     usage : (int, int) or mapping or "counted" or None
-        Prompt and completion tokens; or the usage object as it is to be sent; or, if not given, one that counts the
-        words of the request's messages and of the answer; or None for a server that reports no usage.
+        Prompt and completion tokens; or the usage object as it is to be sent; or, if not given, one that
+        counts the words of the request's messages and of the answer; or None for a server that reports no
+        usage.
     model : str, optional
         The model that the answer names; that of the request if not given.
     finish_reason : str, optional
@@ -101,8 +104,8 @@ def reasoning(
     content : str
         The reasoning.
     field : str
-        The key that carries it: ``"reasoning_content"`` (DeepSeek, vLLM, llama.cpp) or ``"reasoning"`` (OpenRouter,
-        Groq, Ollama).
+        The key that carries it: ``"reasoning_content"`` (DeepSeek, vLLM, llama.cpp) or ``"reasoning"``
+        (OpenRouter, Groq, Ollama).
     chunks, delay
         As in `text`.
     **settings
@@ -191,8 +194,8 @@ def reply(*parts: Reply | Piece, **settings: Unpack[Settings]) -> Reply:
     Parameters
     ----------
     *parts
-        Replies (`text`, `reasoning`, `tool_call`, ...) and pieces (`gate`, `delay`, `error_in_stream`, `cut`, `end`)
-        in the order in which they are sent.
+        Replies (`text`, `reasoning`, `tool_call`, ...) and pieces (`gate`, `delay`, `error_in_stream`, `cut`,
+        `end`) in the order in which they are sent.
     **settings
         As in `text`. What is not given here is taken from the last part that says it.
 
@@ -221,8 +224,8 @@ def reply(*parts: Reply | Piece, **settings: Unpack[Settings]) -> Reply:
             pieces.append(part)
         else:
             raise ConfigError(
-                f"{part!r} cannot be a part of a reply; parts are text(), reasoning(), tool_call(), gate(), delay(), "
-                "error_in_stream(), cut() and end()"
+                f"{part!r} cannot be a part of a reply; parts are text(), reasoning(), tool_call(), gate(), "
+                "delay(), error_in_stream(), cut() and end()"
             )
     return Reply(tuple(pieces), **(merged | settings))
 
@@ -286,7 +289,7 @@ def error_in_stream(
     code: str | int | None = None,
     type: str = "server_error",  # noqa: A002 - the protocol's own word
 ) -> StreamError:
-    """Send an error frame within the stream and end it there; a request without ``stream`` gets it as HTTP 500.
+    """Send an error frame within the stream and end it there; where there is no stream, answer HTTP 500.
 
     Parameters
     ----------
@@ -317,7 +320,7 @@ def _settings(part: Reply) -> Settings:
         said["usage"] = part.usage
     for name in ("model", "finish_reason", "cached", "reasoning_tokens", "cost"):
         if (value := getattr(part, name)) is not None:
-            said[name] = value  # type: ignore[literal-required] # mypy does not read the tuple's literals
+            said[name] = value
     return said
 
 
@@ -328,7 +331,7 @@ def _split(content: str, chunks: int | Sequence[str] | None) -> tuple[str, ...]:
         if not 1 <= chunks <= max(len(content), 1):
             raise ConfigError(f"a text of {len(content)} characters cannot be sent in {chunks} chunks")
         edges = [len(content) * i // chunks for i in range(chunks + 1)]
-        return tuple(content[start:stop] for start, stop in zip(edges, edges[1:], strict=False))
+        return tuple(content[start:stop] for start, stop in pairwise(edges))
     if joined(chunks) != joined([content]):
         raise ConfigError(f"the chunks {list(chunks)!r} do not make up the text {content!r}")
     return tuple(chunks)

@@ -54,9 +54,7 @@ class Script:
     def add(self, entries: Sequence[_Entry]) -> None:
         """Append replies to a list."""
         if self._always is not None:
-            raise ConfigError(
-                "this script is one reply or function for all requests: nothing can be added to it"
-            )
+            raise ConfigError("this script is one reply or function for all requests: nothing can be added to it")
         self._entries += [_checked(entry, f"reply {index}") for index, entry in enumerate(entries)]
 
     def next(self, request: RecordedRequest) -> tuple[Answering, int]:
@@ -66,7 +64,7 @@ class Script:
         if isinstance(entry, Answering):
             return entry, self._asked
         try:
-            reply = entry(request)
+            reply: object = entry(request)
         except Exception as error:  # noqa: BLE001 - whatever a test's function raises is shown to the client
             return _failure(f"The script's function raised {type(error).__name__}: {error}"), self._asked
         if not isinstance(reply, Answering):
@@ -80,8 +78,8 @@ class Script:
             self._position += 1
             return self._entries[index % count]
         return _failure(
-            f"The script has only {count} {'reply' if count == 1 else 'replies'}, and this is request {count + 1}. "
-            "Add a reply to it, or use repeat=True."
+            f"The script has only {count} {'reply' if count == 1 else 'replies'}, and this is request "
+            f"{self._asked + 1}. Add a reply to it, or use repeat=True."
         )
 
 
@@ -91,8 +89,8 @@ def _failure(message: str) -> Failure:
 
 def _checked(entry: object, where: str) -> _Entry:
     if isinstance(entry, Answering) or callable(entry):
-        return entry  # type: ignore[return-value] # what a function gives is checked when it is called
+        return entry
     raise ConfigError(
-        f"{where} is {entry!r}, which is no reply; a script is made of text(), tool_call(), reply(), error(), replay() "
-        "and the like, and pieces such as gate() go inside a reply()"
+        f"{where} is {entry!r}, no reply; a script is made of text(), tool_call(), reply(), error(), "
+        "replay() and the like, and pieces such as gate() go inside a reply()"
     )

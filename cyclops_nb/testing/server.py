@@ -1,9 +1,9 @@
 """A scripted OpenAI-compatible server that answers over real HTTP on the loopback interface.
 
-It runs an event loop of its own in a thread of its own, so that it is the same from a script, from any event loop and
-from a notebook's kernel, and never touches the caller's loop. The socket listens before `ScriptedServer.start` returns:
-a client may connect at once. Everything that other threads read is guarded by one condition, which also wakes those
-who wait.
+It runs an event loop of its own in a thread of its own, so that it is the same from a script, from any event
+loop and from a notebook's kernel, and never touches the caller's loop. The socket listens before
+`ScriptedServer.start` returns: a client may connect at once. Everything that other threads read is guarded by
+one condition, which also wakes those who wait.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ class ScriptedServer:
     """A server on 127.0.0.1 that speaks OpenAI's chat completions and answers what a script says.
 
     It takes ``POST {base_url}/chat/completions``, streamed or not, ``GET {base_url}/models``, and
-    ``POST {base_url}/responses`` for scripts of `raw`, `replay` and `error`. Requests that OpenAI would refuse are
-    refused in its words; they are recorded too, and use up no reply.
+    ``POST {base_url}/responses`` for scripts of `raw`, `replay` and `error`. Requests that OpenAI would
+    refuse are refused in its words; they are recorded too, and use up no reply.
 
     Parameters
     ----------
     script
-        A list of replies, one for each request in order, after which the server answers 500 and says that the script is
-        used up; or one reply for all requests; or a function that is given each `RecordedRequest` and gives the reply.
-        An entry of a list may be such a function too. It runs in the server's thread and must not wait.
+        A list of replies, one for each request in order, after which the server answers 500 and says that the
+        script is used up; or one reply for all requests; or a function that is given each `RecordedRequest`
+        and gives the reply. An entry of a list may be such a function too. It runs in the server's thread and
+        must not wait.
     strict : bool
         Whether requests are checked as OpenAI checks them.
     repeat : bool
@@ -84,16 +85,14 @@ class ScriptedServer:
     ) -> None:
         for name, value in (("models", models), ("refuse_parameters", refuse_parameters)):
             if isinstance(value, str):
-                raise ConfigError(
-                    f"{name} is a collection of names, not one string: write {name}=[{value!r}]"
-                )
+                raise ConfigError(f"{name} is a collection of names, not one string: write {name}=[{value!r}]")
         self._script = Script(script, repeat=repeat)
         self._service = Service(
             self._script,
             strict=strict,
-            models=models,
+            models=None if models is None else tuple(models),
             require_key=require_key,
-            refuse_parameters=refuse_parameters,
+            refuse_parameters=tuple(refuse_parameters),
             context_window=context_window,
         )
         self._changed = threading.Condition()
@@ -102,6 +101,7 @@ class ScriptedServer:
         self._in_progress = 0
         self._base_url: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -114,9 +114,7 @@ class ScriptedServer:
             If the server was never started.
         """
         if self._base_url is None:
-            raise ConfigError(
-                "the server has no address yet: use it in a with statement, or call start() first"
-            )
+            raise ConfigError("the server has no address yet: use it in a with statement, or call start() first")
         return self._base_url
 
     @property
@@ -223,22 +221,20 @@ class ScriptedServer:
         >>> server.stop()
         """
         if self._thread is not None:
-            raise ConfigError(
-                f"the server runs already, at {self.base_url!r}; stop it before starting it again"
-            )
+            raise ConfigError(f"the server runs already, at {self.base_url!r}; stop it before starting it again")
         listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self._base_url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        self._loop = asyncio.new_event_loop()
+        self._loop, self._stopping = asyncio.new_event_loop(), asyncio.Event()
         # a daemon, so that a notebook whose kernel ends with a server still running is not kept alive by it
         self._thread = threading.Thread(
-            target=self._run, args=(self._loop, listener), name="ScriptedServer", daemon=True
+            target=self._run, args=(self._loop, listener, self._stopping), name="ScriptedServer", daemon=True
         )
         self._thread.start()
         atexit.register(self.stop)
         return self
 
     def stop(self) -> None:
-        """Stop the server and close all connections, whatever is in progress; nothing happens if it does not run.
+        """Stop the server and close its connections, whatever is in progress; one that does not run stays so.
 
         Raises
         ------
@@ -260,7 +256,7 @@ class ScriptedServer:
             raise ConfigError("a function of the script cannot stop the server that calls it")
         self._thread = self._loop = None
         atexit.unregister(self.stop)
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(self._stopping.set)
         thread.join(_STOP_TIMEOUT)
         if thread.is_alive():
             raise TimeoutError(f"a function of the script has not come back for {_STOP_TIMEOUT} s")
@@ -301,15 +297,18 @@ class ScriptedServer:
             yield
             self._changed.notify_all()
 
-    def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket, stopping: asyncio.Event) -> None:
+        # the threads share one interpreter: work of the program under test would be logged as the server's
+        loop.slow_callback_duration = 60.0
         try:
-            server = loop.run_until_complete(loop.create_server(lambda: Connection(self), sock=listener))
-            loop.run_forever()
-            loop.run_until_complete(self._close(server))
+            loop.run_until_complete(self._serve(listener, stopping))
         finally:
             loop.close()
 
-    async def _close(self, server: asyncio.Server) -> None:
+    async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(self), sock=listener)
+        await stopping.wait()
         server.close()
         # a connection that is just being accepted is a task of the loop first, and shows up only a moment later
         while self._connections or len(asyncio.all_tasks()) > 1:

@@ -1,9 +1,9 @@
-"""What the server answers to a request, with no word of sockets: keys, addresses, models, checks, then the script."""
+"""What the server answers, with no word of sockets: keys, addresses, models, checks, and then the script."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cyclops_nb.testing.answers import Answer, answer_to, json_answer
@@ -19,6 +19,7 @@ CHAT_PATH = "/v1/chat/completions"
 _RESPONSES_PATH = "/v1/responses"
 _MODELS_PATH = "/v1/models"
 _METHODS = {CHAT_PATH: "POST", _RESPONSES_PATH: "POST", _MODELS_PATH: "GET"}
+_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class Service:
     require_key: str | None = None
     refuse_parameters: Collection[str] = ()
     context_window: int | None = None
-    _shown_key: int = field(default=4, repr=False)
 
     def answer(self, request: RecordedRequest) -> Answer:
         """Give the answer to a request; only one that is not refused uses up a reply of the script."""
@@ -47,8 +47,8 @@ class Service:
         if isinstance(reply, Reply) and request.path == _RESPONSES_PATH:
             reply = Failure(
                 501,
-                f"The scripted server answers {_RESPONSES_PATH} with raw(), replay() and error() only; text() and the "
-                f"like are chat completions, for {CHAT_PATH}.",
+                f"The scripted server answers {_RESPONSES_PATH} with raw(), replay() and error() only; "
+                f"text() and the like are chat completions, for {CHAT_PATH}.",
                 "server_error",
                 "script_failed",
                 headers=(("x-should-retry", "false"),),
@@ -61,17 +61,14 @@ class Service:
             return None
         if given is None:
             message = (
-                "You didn't provide an API key. You need to provide your API key in an Authorization header using "
-                "Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
+                "You didn't provide an API key. You need to provide your API key in an Authorization header "
+                "using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
             )
             return refusal(message, status=401)
         key = given.removeprefix("Bearer ")
         # a key is not to be read in a traceback, so only its ends are shown, as OpenAI does
-        masked = (
-            "*" * len(key)
-            if len(key) <= 2 * self._shown_key
-            else f"{key[:4]}{'*' * (len(key) - 8)}{key[-4:]}"
-        )
+        hidden = len(key) - 2 * _SHOWN
+        masked = f"{key[:_SHOWN]}{'*' * hidden}{key[-_SHOWN:]}" if hidden > 0 else "*" * len(key)
         return refusal(f"Incorrect API key provided: {masked}.", code="invalid_api_key", status=401)
 
     def _body_refusal(self, request: RecordedRequest) -> Failure | None:
@@ -118,8 +115,8 @@ def _route_refusal(request: RecordedRequest) -> Failure | None:
         return refusal(f"Invalid URL ({request.method} {request.path})", status=404)
     if _METHODS[path] != request.method:
         message = (
-            f"Not allowed to {request.method} on {request.path}. (HINT: Perhaps you meant to make your HTTP request "
-            "using a different method?)"
+            f"Not allowed to {request.method} on {request.path}. (HINT: Perhaps you meant to make your HTTP "
+            "request using a different method?)"
         )
         return refusal(message, code="method_not_supported", status=405)
     return None

@@ -1,8 +1,9 @@
 """Whether OpenAI would take a request, in its own words where it would not.
 
-Many servers forgive what OpenAI refuses, so that a program tested against them fails on the day it meets the real one.
-In three points this goes beyond what OpenAI refuses itself, because other servers do: only one system message, at the
-beginning; arguments of a tool call that hold a JSON object; assistant messages that say something.
+Many servers forgive what OpenAI refuses, so that a program tested against them fails on the day it meets the
+real one. In three points this goes beyond what OpenAI refuses itself, because other servers do: only one
+system message, at the beginning; arguments of a tool call that hold a JSON object; assistant messages that
+say something.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from cyclops_nb.testing.pieces import Failure
 from cyclops_nb.testing.recorded import RecordedRequest
 from cyclops_nb.testing.strict_messages import message_problems, turn_problems
 from cyclops_nb.testing.strict_tools import format_problems, tool_problems
-from cyclops_nb.testing.wording import below_minimum, bounds, missing, refusal, unsupported, wrong_type
+from cyclops_nb.testing.wording import (
+    choice_problems,
+    list_problems,
+    missing,
+    number_problems,
+    refusal,
+    wrong_type,
+)
 
 __all__ = ["chat_refusal", "json_refusal"]
 
@@ -81,9 +89,9 @@ def json_refusal(request: RecordedRequest) -> Failure | None:
     if request.problem is None:
         return None
     return refusal(
-        "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library "
-        "correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.) "
-        f"What is wrong: {request.problem}."
+        "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your "
+        "HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid "
+        f"JSON.) The problem: {request.problem}."
     )
 
 
@@ -114,10 +122,7 @@ def _problems(body: Mapping[str, Any]) -> Iterator[Failure]:
     if "messages" not in body:
         yield missing("messages")
     messages = body["messages"]
-    if not isinstance(messages, list):
-        yield wrong_type("messages", "an array of objects", messages)
-    if not messages:
-        yield below_minimum("messages", messages)
+    yield from list_problems("messages", messages)
     yield from _setting_problems(body)
     yield from message_problems(messages)
     yield from turn_problems(messages)
@@ -128,19 +133,12 @@ def _problems(body: Mapping[str, Any]) -> Iterator[Failure]:
 def _setting_problems(body: Mapping[str, Any]) -> Iterator[Failure]:
     given = {name: value for name, value in body.items() if value is not None}
     for name, (expected, low, high) in _NUMBERS.items():
-        if name not in given:
-            continue
-        value = given[name]
-        fits = int if expected == "an integer" else int | float
-        if isinstance(value, bool) or not isinstance(value, fits):
-            yield wrong_type(name, expected, value)
-        if problem := bounds(name, value, low, high):
-            yield problem
+        if name in given:
+            yield from number_problems(name, given[name], expected, low, high)
     for name in _BOOLEANS:
         if not isinstance(given.get(name, False), bool):
             yield wrong_type(name, "a boolean", given[name])
-    if given.get("reasoning_effort", "none") not in _EFFORTS:
-        yield unsupported("reasoning_effort", given["reasoning_effort"], _EFFORTS)
+    yield from choice_problems("reasoning_effort", given.get("reasoning_effort", "none"), _EFFORTS)
     if "max_tokens" in given and "max_completion_tokens" in given:
         yield refusal("Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
     yield from _stop_problems(given.get("stop"))

@@ -1,18 +1,26 @@
-"""The sentences in which OpenAI refuses a request, so that what a test sees is what a user would see."""
+"""The sentences in which OpenAI refuses a request, so that what a test sees is what a user would see.
+
+Checks that are needed in many places are generators of what is wrong, as all checks of requests are: the
+first problem counts, and code after a ``yield`` may rely on what was checked before it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from cyclops_nb.testing.pieces import Failure
 
 __all__ = [
-    "below_minimum",
-    "bounds",
-    "kind",
+    "choice_problems",
+    "empty",
+    "list_problems",
     "missing",
+    "number_problems",
+    "object_problems",
     "refusal",
-    "text_problem",
+    "text_problems",
     "unsupported",
     "wrong_type",
 ]
@@ -23,14 +31,6 @@ def refusal(message: str, param: str | None = None, code: str | None = None, *, 
     return Failure(status, message, "invalid_request_error", code, param)
 
 
-def kind(value: object) -> str:
-    """Name the JSON type of a value, with its article."""
-    if value is None:
-        return "null"
-    names = {bool: "a boolean", int: "an integer", float: "a decimal", str: "a string", list: "an array"}
-    return names.get(type(value), "an object")
-
-
 def missing(param: str) -> Failure:
     """Refuse a request without a required parameter."""
     return refusal(f"Missing required parameter: '{param}'.", param, "missing_required_parameter")
@@ -38,14 +38,19 @@ def missing(param: str) -> Failure:
 
 def wrong_type(param: str, expected: str, value: object) -> Failure:
     """Refuse a value of the wrong JSON type; ``expected`` comes with its article."""
-    message = f"Invalid type for '{param}': expected {expected}, but got {kind(value)} instead."
+    names = {bool: "a boolean", int: "an integer", float: "a decimal", str: "a string", list: "an array"}
+    got = "null" if value is None else names.get(type(value), "an object")
+    message = f"Invalid type for '{param}': expected {expected}, but got {got} instead."
     return refusal(message, param, "invalid_type")
 
 
-def below_minimum(param: str, value: str | list[object]) -> Failure:
-    """Refuse an empty array or string."""
-    name = "string" if isinstance(value, str) else "array"
-    message = f"Invalid '{param}': empty {name}. Expected {kind(value)} with minimum length 1, but got an empty {name} instead."
+def empty(param: str, name: str) -> Failure:
+    """Refuse an empty array or string; ``name`` says which."""
+    article = "an" if name == "array" else "a"
+    message = (
+        f"Invalid '{param}': empty {name}. Expected {article} {name} with minimum length 1, "
+        f"but got an empty {name} instead."
+    )
     return refusal(message, param, f"empty_{name}")
 
 
@@ -53,40 +58,67 @@ def unsupported(param: str, value: object, supported: tuple[str, ...]) -> Failur
     """Refuse a value that is none of the supported ones."""
     quoted = [f"'{name}'" for name in supported]
     listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}, and {quoted[-1]}"
-    message = f"Invalid value: '{value}'. Supported values are: {listed}."
-    return refusal(message, param, "invalid_value")
+    return refusal(f"Invalid value: '{value}'. Supported values are: {listed}.", param, "invalid_value")
 
 
-def bounds(param: str, value: float, low: float | None, high: float | None) -> Failure | None:
-    """Refuse a number that is too small or too large."""
+def choice_problems(param: str, value: object, supported: tuple[str, ...]) -> Iterator[Failure]:
+    """Refuse what is no string, or none of the supported ones."""
+    if not isinstance(value, str):
+        yield wrong_type(param, "a string", value)
+    if value not in supported:
+        yield unsupported(param, value, supported)
+
+
+def object_problems(param: str, value: Any, required: tuple[str, ...] = ()) -> Iterator[Failure]:
+    """Refuse what is no object, or one that lacks a required key."""
+    if not isinstance(value, dict):
+        yield wrong_type(param, "an object", value)
+    for key in required:
+        if key not in value:
+            yield missing(f"{param}.{key}")
+
+
+def list_problems(param: str, value: Any) -> Iterator[Failure]:
+    """Refuse what is no array, or an empty one."""
+    if not isinstance(value, list):
+        yield wrong_type(param, "an array of objects", value)
+    if not value:
+        yield empty(param, "array")
+
+
+def number_problems(param: str, value: Any, expected: str, low: float | None, high: float | None) -> Iterator[Failure]:
+    """Refuse what is no number of the expected type, or one that is too small or too large."""
+    fits = int if expected == "an integer" else int | float
+    if isinstance(value, bool) or not isinstance(value, fits):
+        yield wrong_type(param, expected, value)
     name = "integer" if isinstance(value, int) else "decimal"
-    if low is not None and value < low:
-        message = f"Invalid '{param}': {name} below minimum value. Expected a value >= {low:g}, but got {value:g} instead."
-        return refusal(message, param, f"{name}_below_min_value")
-    if high is not None and value > high:
-        message = f"Invalid '{param}': {name} above maximum value. Expected a value <= {high:g}, but got {value:g} instead."
-        return refusal(message, param, f"{name}_above_max_value")
-    return None
+    for limit, sign, beyond, short in (
+        (low, ">=", "below minimum", "min"),
+        (high, "<=", "above maximum", "max"),
+    ):
+        if limit is not None and (value < limit if short == "min" else value > limit):
+            message = (
+                f"Invalid '{param}': {name} {beyond} value. "
+                f"Expected a value {sign} {limit:g}, but got {value:g} instead."
+            )
+            yield refusal(message, param, f"{name}_{beyond.split()[0]}_{short}_value")
 
 
-def text_problem(
-    param: str, value: object, pattern: str | None = None, longest: int | None = None
-) -> Failure | None:
+def text_problems(param: str, value: Any, pattern: str | None = None, longest: int | None = None) -> Iterator[Failure]:
     """Refuse what is no string, or one that is empty, too long or not of the pattern."""
     if not isinstance(value, str):
-        return wrong_type(param, "a string", value)
+        yield wrong_type(param, "a string", value)
     if not value:
-        return below_minimum(param, value)
+        yield empty(param, "string")
     if longest is not None and len(value) > longest:
         message = (
             f"Invalid '{param}': string too long. Expected a string with maximum length {longest}, "
             f"but got a string with length {len(value)} instead."
         )
-        return refusal(message, param, "string_above_max_length")
+        yield refusal(message, param, "string_above_max_length")
     if pattern is not None and not re.fullmatch(pattern, value):
         message = (
             f"Invalid '{param}': string does not match pattern. "
             f"Expected a string that matches the pattern '^{pattern}$'."
         )
-        return refusal(message, param, "invalid_value")
-    return None
+        yield refusal(message, param, "invalid_value")

@@ -1,0 +1,268 @@
+"""Numbers, times and names in words, the same in HTML and in plain text.
+
+What is not known is said to be unknown: a zero or a "nan" in its place would be read as a measurement. A sum that is
+too low because a completion was stopped before its report begins with "≥".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+from cyclops_nb.render.text import one_line
+from cyclops_nb.usage import Usage
+
+__all__ = [
+    "UNKNOWN",
+    "count",
+    "difference",
+    "index_range",
+    "moment",
+    "money",
+    "number",
+    "seconds",
+    "short_id",
+    "tokens",
+]
+
+UNKNOWN = "unknown"
+
+_RANDOM_ID = re.compile(r"[0-9a-f]{32}")
+_SMALLEST = 1e-6  # dollars; below it more digits say nothing
+_CENT = 0.01
+_MINUTE = 60
+_HOUR = 3600
+
+
+def money(value: float | None, *, complete: bool = True) -> str:
+    """Return dollars in words, with two significant digits below a cent.
+
+    Parameters
+    ----------
+    value : float or None
+        Dollars; None if unknown.
+    complete : bool
+        False if more was spent than is known.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> money(0.000123), money(2), money(0), money(None)
+    ('$0.00012', '$2.00', '$0', 'unknown')
+    """
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    sign = "−" if value < 0 else ""
+    return ("" if complete else "≥ ") + sign + _dollars(abs(value))
+
+
+def _dollars(value: float) -> str:
+    if not value:
+        return "$0"
+    if value < _SMALLEST:
+        return "<$0.000001"
+    if value < _CENT:
+        return f"${value:.{1 - math.floor(math.log10(value))}f}"
+    return f"${value:.4f}" if value < 1 else f"${value:,.2f}"
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration in words.
+
+    Parameters
+    ----------
+    value : float or None
+        Seconds; None if unknown.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> seconds(0.25), seconds(1.234), seconds(75), seconds(7300)
+    ('0.25 s', '1.2 s', '1 min 15 s', '2 h 1 min')
+    """
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if value < 1:
+        return f"{value:.2f} s"
+    if value < _MINUTE - 0.05:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    return f"{whole // _HOUR:,} h {whole % _HOUR // _MINUTE} min"
+
+
+def number(value: int | None, *, complete: bool = True) -> str:
+    """Return a whole number in words.
+
+    Parameters
+    ----------
+    value : int or None
+        The number; None if unknown.
+    complete : bool
+        False if it is a lower bound.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> number(12345), number(7, complete=False), number(None)
+    ('12,345', '≥ 7', 'unknown')
+    """
+    return UNKNOWN if value is None else f"{'' if complete else '≥ '}{value:,}"
+
+
+def count(value: int, noun: str) -> str:
+    """Return how many there are of something.
+
+    Parameters
+    ----------
+    value : int
+        How many.
+    noun : str
+        Of what, in the singular.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> count(1, "message"), count(2000, "run")
+    ('1 message', '2,000 runs')
+    """
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def tokens(usage: Usage | None, *, complete: bool = True) -> str:
+    """Return consumed tokens in words.
+
+    Parameters
+    ----------
+    usage : Usage or None
+        What was reported; None if it is unknown.
+    complete : bool
+        False if more was used than was reported.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> tokens(Usage(1, 1200, 34, 1000))
+    '1,200 tokens in (1,000 cached), 34 out'
+    """
+    if usage is None:
+        return f"tokens {UNKNOWN}"
+    least = "" if complete else "≥ "
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    reasoning = f" ({usage.reasoning_tokens:,} reasoning)" if usage.reasoning_tokens else ""
+    return f"{least}{usage.input_tokens:,} tokens in{cached}, {least}{usage.output_tokens:,} out{reasoning}"
+
+
+def difference(value: float, first: float, *, of: str = "") -> str:
+    """Return by how much a number differs from the first of its row, or nothing if it does not.
+
+    Parameters
+    ----------
+    value, first : float
+        The number, and the one it is compared to.
+    of : {"", "money", "seconds"}
+        What the numbers are.
+
+    Returns
+    -------
+    str
+        Plain text that begins with a sign.
+
+    Examples
+    --------
+    >>> difference(12, 10), difference(0.5, 1.5, of="seconds"), difference(1, 1)
+    ('+2', '−1.0 s', '')
+    """
+    change = value - first
+    if not change or not math.isfinite(change):
+        return ""
+    words = {"money": money, "seconds": seconds}.get(of)
+    return ("+" if change > 0 else "−") + (words(abs(change)) if words else f"{abs(change):,}")
+
+
+def moment(when: datetime) -> str:
+    """Return a moment in UTC, to the second.
+
+    Parameters
+    ----------
+    when : datetime
+        Any moment with a time zone.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> moment(datetime(2026, 12, 1, 17, 5, tzinfo=UTC))
+    '2026-12-01 17:05:00 UTC'
+    """
+    try:
+        return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:  # the first and the last day that there are
+        return when.isoformat(" ", "seconds")
+
+
+def short_id(value: str) -> str:
+    """Return the beginning of a random id, and any other id in a line.
+
+    Parameters
+    ----------
+    value : str
+        An id.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> short_id("0123456789abcdef0123456789abcdef"), short_id("study-1")
+    ('01234567', 'study-1')
+    """
+    return value[:8] if _RANDOM_ID.fullmatch(value) else one_line(value, 40)
+
+
+def index_range(first: int, last: int) -> str:
+    """Return a range of message indices, both ends included.
+
+    Parameters
+    ----------
+    first, last : int
+        Indices into the messages of a session.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> index_range(2, 2), index_range(2, 5)
+    ('[2]', '[2]–[5]')
+    """
+    return f"[{first}]" if first == last else f"[{first}]–[{last}]"

@@ -1,0 +1,206 @@
+"""The one engine: an async generator of the events of a run. Every way in is a reading of it.
+
+The transcript changes only here, between two events, and always by whole steps. So wherever the reading stops (an
+error, a cancel, a closed generator) what stands in the session is what had been told, and it is valid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from cyclops_nb.engine import steps
+from cyclops_nb.engine.mailbox import Mailbox, stop_tasks
+from cyclops_nb.engine.middleware import around_model
+from cyclops_nb.engine.persistence import Saver, uncancelled
+from cyclops_nb.engine.state import RunState
+from cyclops_nb.engine.tool_calls import ToolStep
+from cyclops_nb.events import Event, RunFinished, RunStarted, StepFinished, StepStarted
+from cyclops_nb.messages import AssistantMessage, Message, UserMessage
+from cyclops_nb.models.base import Completion, ModelRequest
+from cyclops_nb.session import claim, release
+
+__all__ = ["run_events"]
+
+
+async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
+    """Run to the end and tell what happens.
+
+    An error ends the generator after `RunFinished` and stands in ``state.error``; a cancel is raised again once
+    everything is in order.
+    """
+    plan = state.plan
+    claim(state.session, state.run.id)
+    saver = Saver(plan.store, state.session, plan.durability)
+    is_closed = False
+    try:
+        state.begin()
+        try:
+            yield RunStarted(session_id=state.session.id, model=plan.config.model, run_id=state.run.id)
+            async with aclosing(_steps(state, saver)) as events:
+                async for event in events:
+                    yield event
+        except GeneratorExit as error:
+            is_closed = True
+            state.interrupt = error
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is how the run ended
+            state.error = error
+        except BaseException as error:  # noqa: BLE001 - raised again below, when all is in order
+            state.interrupt = error
+        await _finish(state, saver)
+    finally:
+        release(state.session, state.run.id)
+    if is_closed:
+        return
+    yield RunFinished(run=state.run, content=state.content(), run_id=state.run.id, step=state.step)
+    if state.interrupt is not None:
+        raise state.interrupt
+
+
+async def _finish(state: RunState, saver: Saver) -> None:
+    """Write down how the run ended and save it; neither can be cut short by a cancel."""
+    task = asyncio.create_task(_save_end(state, saver))
+    interrupt = await uncancelled(task)
+    if interrupt is not None and state.interrupt is None:
+        state.interrupt = interrupt
+    if not task.done():
+        _add_store_error(state, TimeoutError("the store did not finish saving in time"))
+        state.end()
+
+
+async def _save_end(state: RunState, saver: Saver) -> None:
+    try:
+        await saver.settle()
+    except Exception as error:  # noqa: BLE001 - a store may raise anything
+        _add_store_error(state, error)
+    state.end()
+    try:
+        await saver.run_ended()
+    except Exception as error:  # noqa: BLE001 - as above
+        _add_store_error(state, error)
+        state.end()
+
+
+def _add_store_error(state: RunState, error: Exception) -> None:
+    """Let the run fail with what the store raised, or note it on the error that the run has already."""
+    if state.error is None and state.interrupt is None:
+        state.error = error
+    elif state.error is not error:
+        first = state.error or state.interrupt
+        if first is not None:
+            first.add_note(f"The session could not be saved either: {type(error).__name__}: {error}")
+
+
+async def _steps(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:
+    limit = state.plan.config.max_iterations
+    complaints = 0
+    for step in range(1, limit + 1):
+        state.step = step
+        async with aclosing(_ask(state)) as events:
+            async for event in events:
+                yield event
+        answer = _answer(state)
+        if answer.tool_calls:
+            async with aclosing(_use_tools(state, answer)) as events:
+                async for event in events:
+                    yield event
+            if step == limit:
+                state.out_of_steps = True
+                raise steps.out_of_steps(limit)
+        else:
+            complaint = _keep_answer(state, answer, is_last_try=bool(complaints) or step == limit)
+            yield _step_finished(state, answer)
+            if complaint is None:
+                return
+            complaints += 1
+        await saver.step_done()
+
+
+def _keep_answer(state: RunState, answer: AssistantMessage, *, is_last_try: bool) -> str | None:
+    """Put a final answer into the transcript; return what is wrong with it if the model is to try again."""
+    added: list[Message] = [answer]
+    complaint = None
+    adapter = state.plan.output
+    if adapter is not None:
+        verdict = steps.judge_output(adapter, answer.text)
+        complaint = verdict.complaint
+        state.output = verdict.output
+        if complaint is not None and not is_last_try:
+            added.append(UserMessage(complaint, run_id=state.run.id))
+    state.add(added)
+    state.finish_step()
+    if complaint is not None and is_last_try and adapter is not None:
+        raise steps.output_error(complaint, adapter.json_schema())
+    return complaint
+
+
+async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
+    """Ask for one completion, in a task of its own, and tell its deltas."""
+    mailbox = Mailbox()
+
+    async def ask_model(request: ModelRequest) -> AssistantMessage:
+        mailbox.put(StepStarted(run_id=state.run.id, step=state.step))
+        completion = state.completion = Completion()
+        started = time.perf_counter()
+        cost: float | None = None
+        try:
+            await state.plan.model.complete(request, completion, mailbox.put)
+        finally:
+            cost = state.record(completion)
+        duration = time.perf_counter() - started
+        return completion.message(run_id=state.run.id, duration=duration, cost=cost)
+
+    call = around_model(state.plan.middleware, ask_model)
+    task = asyncio.create_task(_awaited(call(state.request())))
+    state.answering = task
+    try:
+        async with aclosing(mailbox.until_done((task,))) as events:
+            async for event in events:
+                yield event
+    finally:
+        await stop_tasks((task,))
+
+
+async def _awaited(call: Any) -> AssistantMessage:
+    message = await call
+    if not isinstance(message, AssistantMessage):
+        raise TypeError(f"wrap_model_call must return an AssistantMessage, got {type(message).__name__}")
+    return message
+
+
+def _answer(state: RunState) -> AssistantMessage:
+    """Return the answer of the completion that has just ended, or raise what it failed with."""
+    assert state.answering is not None  # noqa: S101 - for the type checker
+    message = state.answering.result()
+    return message if message.run_id == state.run.id else message.model_copy(update={"run_id": state.run.id})
+
+
+async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerator[Event, None]:
+    """Run the calls of an answer; answer and results enter the transcript together, however this ends."""
+    work = ToolStep(state, answer.tool_calls)
+    if steps.what_next(answer) == "refuse_tools":
+        state.add([answer, *work.refused(steps.CUT_BY_LENGTH)])
+        state.finish_step()
+        yield _step_finished(state, answer)
+        return
+    try:
+        async with aclosing(work.events()) as events:
+            async for event in events:
+                yield event
+    finally:
+        state.add([answer, *work.results()])
+        state.finish_step()
+        fatal = work.fatal
+        await work.stop()
+    yield _step_finished(state, answer)
+    if fatal is not None:
+        raise fatal
+
+
+def _step_finished(state: RunState, answer: AssistantMessage) -> StepFinished:
+    return StepFinished(
+        message=answer, usage=answer.usage, cost=answer.cost, run_id=state.run.id, step=state.step
+    )

@@ -1,0 +1,101 @@
+"""Saves a session while a run extends it, as often as `durability` says.
+
+A store gets a snapshot taken when a step ended, never the live session, and calls of one run never overlap. The first
+is ``save``, since the session may have changed since the store last saw it; later ones pass only what is new. After a
+failure nothing is known of what the store holds, so the next call is a ``save`` again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Coroutine
+from typing import Any
+
+from cyclops_nb.config import Durability
+from cyclops_nb.session import Session
+from cyclops_nb.stores.base import SessionStore
+
+__all__ = ["GRACE_SECONDS", "Saver", "uncancelled"]
+
+GRACE_SECONDS = 10.0
+"""How long the last save may take once the run has been cancelled."""
+
+
+class Saver:
+    """The saves of one run.
+
+    Parameters
+    ----------
+    store : SessionStore or None
+        None saves nothing.
+    session : Session
+        The live session.
+    durability : {"async", "sync", "exit"}
+        When to save.
+    """
+
+    def __init__(self, store: SessionStore | None, session: Session, durability: Durability) -> None:
+        self._store = store
+        self._session = session
+        self._durability = durability
+        self._saved_messages: int | None = None
+        """How many messages the store holds; None when it must get everything."""
+        self._pending: asyncio.Task[None] | None = None
+
+    async def step_done(self) -> None:
+        """Save a step after which another one follows; raises what the store raised for an earlier step."""
+        if self._store is None or self._durability == "exit":
+            return
+        await self.settle()
+        saving = self._save()
+        if self._durability == "sync":
+            await saving
+        else:
+            self._pending = asyncio.create_task(saving)
+
+    async def settle(self) -> None:
+        """Wait for a save that is under way, and raise its error."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            await uncancelled(pending)
+            pending.result()
+
+    async def run_ended(self) -> None:
+        """Save once more, all that has not been saved."""
+        if self._store is not None:
+            await self._save()
+
+    def _save(self) -> Coroutine[Any, Any, None]:
+        """Take the snapshot now, and return the saving of it."""
+        return self._save_snapshot(copy.copy(self._session))
+
+    async def _save_snapshot(self, snapshot: Session) -> None:
+        known, self._saved_messages = self._saved_messages, None
+        assert self._store is not None  # noqa: S101 - for the type checker
+        if known is None:
+            await self._store.save(snapshot)
+        else:
+            await self._store.add_messages(snapshot, snapshot.messages[known:])
+        self._saved_messages = len(snapshot.messages)
+
+
+async def uncancelled(task: asyncio.Task[Any]) -> asyncio.CancelledError | None:
+    """Wait until `task` has ended even if the waiting is cancelled, and return that cancel.
+
+    Its result, or its error, is left in the task. A task that takes too long after the cancel is given up.
+    """
+    interrupt: asyncio.CancelledError | None = None
+    deadline: float | None = None
+    loop = asyncio.get_running_loop()
+    while not task.done():
+        left = None if deadline is None else deadline - loop.time()
+        if left is not None and left <= 0:
+            task.cancel()
+            break
+        try:
+            await asyncio.wait((task,), timeout=left)
+        except asyncio.CancelledError as error:
+            interrupt = interrupt or error
+            deadline = deadline or loop.time() + GRACE_SECONDS
+    return interrupt

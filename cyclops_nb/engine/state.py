@@ -1,0 +1,229 @@
+"""What one run is made of, and where it stands. No I/O: the loop acts, this remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter
+
+from cyclops_nb import pricing
+from cyclops_nb.config import AgentConfig, Durability, config_key
+from cyclops_nb.engine.middleware import Middleware
+from cyclops_nb.messages import AssistantMessage, Message
+from cyclops_nb.models.base import Completion, Model, ModelRequest
+from cyclops_nb.response import AgentResponse
+from cyclops_nb.runs import Run, RunError, StopReason
+from cyclops_nb.session import Session
+from cyclops_nb.stores.base import SessionStore
+from cyclops_nb.tools import Tool
+from cyclops_nb.usage import total
+from cyclops_nb.values import new_id
+
+__all__ = ["CURRENT_RUN", "CallerThread", "NestedRun", "RunPlan", "RunState"]
+
+
+class CallerThread(Protocol):
+    """Runs a tool that asked for ``thread="caller"`` where it belongs."""
+
+    def __call__(self, function: Callable[[], Any]) -> Awaitable[Any]:
+        """Return the function's result."""
+        ...
+
+
+class NestedRun(Protocol):
+    """A run that a tool has started in a sync form; it ends before the run of the tool can."""
+
+    def cancel(self) -> None:
+        """Ask it to stop."""
+        ...
+
+    async def ended(self) -> None:
+        """Wait until it has."""
+        ...
+
+
+CURRENT_RUN: ContextVar[RunState | None] = ContextVar("cyclops_nb_current_run", default=None)
+"""The run whose tool the present code belongs to."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run is to do; it never changes."""
+
+    config: AgentConfig
+    model: Model
+    session: Session
+    input: tuple[Message, ...] = ()
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    output: TypeAdapter[Any] | None = None
+    store: SessionStore | None = None
+    durability: Durability = "async"
+    middleware: tuple[Middleware, ...] = ()
+    agent: Any = None
+    caller: CallerThread | None = None
+    """None: such tools get a worker thread like all others."""
+    run_id: str = field(default_factory=new_id)
+
+
+class RunState:
+    """Where a run stands."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+        self.session = plan.session
+        self.step = 0
+        self.messages: list[Message] = []
+        """What the run has put into the transcript."""
+        self.answering: asyncio.Task[AssistantMessage] | None = None
+        self.completion: Completion | None = None
+        """The completion that is being read, or was read and does not stand in the transcript yet."""
+        self.nested: list[NestedRun] = []
+        """Runs that tools of this one have started and wait for."""
+        self.error: Exception | None = None
+        self.interrupt: BaseException | None = None
+        """A cancel or keyboard interrupt, to be raised again when all is in order."""
+        self.output: Any = None
+        self._started = time.perf_counter()
+        self._completions: list[tuple[Any, float | None]] = []
+        self._warnings: list[str] = []
+        self.run = Run(
+            id=plan.run_id, session_id=self.session.id, model=plan.config.model, input_limit=self._input_limit()
+        )
+
+    def _input_limit(self) -> int | None:
+        endpoint = self.plan.model.endpoint
+        known = self.plan.config.input_limit or endpoint.context_window
+        return known or pricing.context_window(endpoint.model, endpoint.base_url)
+
+    def begin(self) -> None:
+        """Put the input, the settings and the run's record into the session."""
+        tools = [tool.schema() for tool in self.plan.tools.values()]
+        snapshot = self.plan.config.snapshot(host=self.plan.model.endpoint.host, tools=tools)
+        key = config_key(snapshot)
+        self.session.configs.setdefault(key, snapshot)
+        self.run = self.run.model_copy(update={"config": key})
+        self.session.runs.append(self.run)
+        self.add([message.model_copy(update={"run_id": self.run.id}) for message in self.plan.input])
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Extend the transcript, in one go: it is valid at every instant."""
+        self.messages.extend(messages)
+        self.session.messages.extend(messages)
+        if any(isinstance(message, AssistantMessage) for message in messages):
+            self.completion = None
+
+    def request(self) -> ModelRequest:
+        """Return what the model is asked in the present step."""
+        plan = self.plan
+        return ModelRequest(
+            config=plan.config,
+            messages=tuple(self.session.messages),
+            tools=tuple(tool.schema() for tool in plan.tools.values()),
+            response_schema=plan.output.json_schema() if plan.output is not None else None,
+            run_id=self.run.id,
+            step=self.step,
+            hosts={run.id: self._host_of(run) for run in self.session.runs},
+        )
+
+    def _host_of(self, run: Run) -> str:
+        settings = self.session.configs.get(run.config or "", {})
+        return str(settings.get("host", ""))
+
+    def record(self, completion: Completion) -> float | None:
+        """Count what a completion consumed, however it ended, and return its cost."""
+        endpoint = self.plan.model.endpoint
+        cost = pricing.cost_of(
+            completion.usage,
+            model=completion.model or endpoint.model,
+            base_url=endpoint.base_url,
+            prices={} if endpoint.free and self.plan.config.prices is None else self.plan.config.prices,
+            reported=completion.reported_cost,
+        )
+        for note in completion.notes:
+            self.warn(note)
+        if completion.finished or completion.usage is not None:
+            self._completions.append((completion.usage, cost))
+        elif not completion.refused:
+            self.run = self.run.model_copy(update={"usage_complete": False})
+        self._look_for_oddities(completion, cost)
+        return cost
+
+    def _look_for_oddities(self, completion: Completion, cost: float | None) -> None:
+        if not completion.finished:
+            return
+        if completion.usage is None:
+            self.warn("the server reported no usage")
+        elif cost is None:
+            self.warn("the price is unknown: pass prices= to count costs")
+        if completion.finish_reason == "length":
+            self.warn("an answer was cut off by its length limit")
+        asked = self.plan.model.endpoint.model
+        if completion.model and asked.rpartition("/")[2] not in completion.model:
+            self.warn(f"asked for model {asked!r}, but {completion.model!r} answered")
+
+    def warn(self, text: str) -> None:
+        """Add a warning for the user, once."""
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def finish_step(self) -> None:
+        """Count a step whose messages stand in the transcript."""
+        self._replace_record(steps=self.step)
+
+    def end(self) -> None:
+        """Write into the session's record how the run ended."""
+        error = self.error
+        self._replace_record(
+            stop_reason=self.stop_reason,
+            error=None if error is None else RunError(type=type(error).__name__, message=str(error)),
+        )
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """How the run ended."""
+        if self.error is not None:
+            return "max_iterations" if self.out_of_steps else "error"
+        return "cancelled" if self.interrupt is not None else "completed"
+
+    out_of_steps = False
+    """Whether the run failed because it used up its steps."""
+
+    def _replace_record(self, **fields: Any) -> None:
+        costs = [cost for _, cost in self._completions]
+        self.run = self.run.model_copy(
+            update={
+                "usage": total(usage for usage, _ in self._completions),
+                "cost": None if None in costs else float(sum(cost for cost in costs if cost is not None)),
+                "duration": time.perf_counter() - self._started,
+                "warnings": tuple(self._warnings),
+                **fields,
+            }
+        )
+        runs = self.session.runs
+        for index in range(len(runs) - 1, -1, -1):
+            if runs[index].id == self.run.id:
+                runs[index] = self.run
+                return
+
+    def content(self) -> str:
+        """Return the text of the last answer of a completed run."""
+        last = self.messages[-1] if self.messages else None
+        return last.text if isinstance(last, AssistantMessage) else ""
+
+    def response(self) -> AgentResponse:
+        """Return what came of the run."""
+        content = self.content()
+        return AgentResponse(
+            run=self.run,
+            content=content,
+            output=self.output if self.plan.output is not None else content,
+            messages=tuple(self.messages),
+            error=self.error or self.interrupt,
+            partial=self.completion.text if self.completion is not None else "",
+            session=self.session,
+        )

@@ -1,0 +1,194 @@
+"""Chat Completions over the openai client.
+
+The client does what it is good at: keys, retries, timeouts, error statuses. The stream is read from its raw response,
+because a validated object for each chunk makes reading several times slower and drops fields it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from cyclops_nb.errors import (
+    ContextOverflowError,
+    CyclopsError,
+    ModelConnectionError,
+    ModelError,
+    ModelTimeoutError,
+    RateLimitError,
+)
+from cyclops_nb.models.base import Completion, Emit, Endpoint, ModelRequest
+from cyclops_nb.models.clients import ClientPool
+from cyclops_nb.models.payload import chat_payload
+from cyclops_nb.models.wire import ChatReader, parse_json, read_error
+
+if TYPE_CHECKING:
+    import openai
+    from openai import AsyncOpenAI
+
+__all__ = ["ChatModel"]
+
+_OPTIONAL = ("stream_options", "seed", "temperature", "top_p", "parallel_tool_calls", "reasoning_effort")
+"""Fields that a server may refuse by name, and that an answer can be had without."""
+_OVERFLOW_WORDS = ("context_length", "context length", "context size", "context window", "maximum context")
+_DRAIN_SECONDS = 1.0
+
+
+class ChatModel:
+    """A model behind ``/chat/completions``."""
+
+    def __init__(self, endpoint: Endpoint, clients: ClientPool) -> None:
+        self._endpoint = endpoint
+        self._clients = clients
+        self._refused: set[str] = set()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The server that is asked."""
+        return self._endpoint
+
+    async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
+        """Ask, and read the answer into `completion`, telling `emit` of each delta."""
+        client = await self._clients.get(self._endpoint)
+        payload = chat_payload(request, self._endpoint)
+        response = await self._post(client, payload, completion)
+        try:
+            await _read(response.iter_bytes(), ChatReader(completion, request.run_id, request.step), emit)
+        except ModelError as error:
+            error.host = self._endpoint.host
+            raise _sharpened(error) from error.__cause__
+        except CyclopsError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the HTTP library's own errors must not show
+            raise _broken_connection(error, self._endpoint.host) from None
+        finally:
+            await response.close()
+
+    async def _post(
+        self, client: AsyncOpenAI, payload: dict[str, Any], completion: Completion
+    ) -> openai.AsyncAPIResponse[object]:
+        """Send the request; what the server refuses by name is left out and remembered."""
+        import openai
+
+        while True:
+            body = {name: value for name, value in payload.items() if name not in self._refused}
+            try:
+                return await client.post(
+                    "/chat/completions",
+                    cast_to=openai.AsyncAPIResponse[object],
+                    body=body,
+                    options={"headers": self._clients.headers(self._endpoint)},
+                )
+            except openai.APIStatusError as error:
+                refused = _refused_field(error, body)
+                if refused is None:
+                    completion.refused = True
+                    raise _from_status(error, self._endpoint.host) from error
+                self._refused.add(refused)
+                if refused != "stream_options":
+                    completion.notes.append(f"the server refused {refused!r}, so it was left out")
+            except openai.APITimeoutError as error:
+                raise ModelTimeoutError(
+                    f"no answer within the timeout of {client.timeout} s", host=self._endpoint.host
+                ) from error
+            except openai.APIConnectionError as error:
+                reason = error.__cause__ or error
+                raise ModelConnectionError(
+                    f"cannot reach {self._endpoint.base_url}: {reason}; is the server running, and base_url right?",
+                    host=self._endpoint.host,
+                ) from error
+
+
+async def _read(chunks: AsyncIterator[bytes], reader: ChatReader, emit: Emit) -> None:
+    """Read a stream of events, or the one JSON object that a server sent in its place."""
+    head = b""
+    async for data in chunks:
+        head += data
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if start[:1] in (b"{", b"[", b"<"):
+            await _read_body(head, chunks, reader, emit)
+            return
+        if start:
+            break
+    for event in reader.feed(head):
+        emit(event)
+    body_head = head[:200]
+    while not reader.done:
+        data = await anext(chunks, b"")
+        if not data:
+            break
+        for event in reader.feed(data):
+            emit(event)
+    else:
+        await _drain(chunks)
+    if not reader.frames and body_head.strip():
+        raise ModelError(f"the answer is no stream of events; it begins with {body_head.decode('utf-8', 'replace')!r}")
+    for event in reader.close():
+        emit(event)
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read to the end of the body, so that the connection can be used again; some servers never end it."""
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in chunks:
+                pass
+    except TimeoutError:
+        pass
+    except Exception:  # noqa: BLE001, S110 - the answer is complete, what happens to the connection now is no matter
+        pass
+
+
+async def _read_body(head: bytes, chunks: AsyncIterator[bytes], reader: ChatReader, emit: Emit) -> None:
+    body = head + b"".join([data async for data in chunks])
+    try:
+        answer = parse_json(body)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise ModelError(
+            f"the server answered with no stream and no JSON object: {body[:200].decode('utf-8', 'replace')!r}; "
+            "does base_url end in the API's path, such as /v1?"
+        )
+    for event in reader.whole(answer):
+        emit(event)
+
+
+def _refused_field(error: openai.APIStatusError, body: dict[str, Any]) -> str | None:
+    if error.status_code not in {400, 422}:
+        return None
+    text = str(error.message)
+    return next((name for name in _OPTIONAL if name in body and name in text), None)
+
+
+def _from_status(error: openai.APIStatusError, host: str) -> ModelError:
+    """Return our error for a refusal, with the server's own words."""
+    said = read_error(error.body) if error.body else ModelError(error.message)
+    text = said.message
+    kind: type[ModelError] = ModelError
+    if _is_overflow(text, said.code):
+        kind = ContextOverflowError
+    elif error.status_code == 429:  # noqa: PLR2004 - Too Many Requests
+        kind = RateLimitError
+    elif error.status_code in {408, 504}:
+        kind = ModelTimeoutError
+    return kind(text, status=error.status_code, host=host, code=said.code)
+
+
+def _is_overflow(text: str, code: str | None) -> bool:
+    return any(words in f"{code or ''} {text}".lower() for words in _OVERFLOW_WORDS)
+
+
+def _sharpened(error: ModelError) -> ModelError:
+    """Return the error of a stream as its more exact class."""
+    if type(error) is ModelError and _is_overflow(error.message, error.code):
+        return ContextOverflowError(error.message, status=error.status, host=error.host, code=error.code)
+    return error
+
+
+def _broken_connection(error: Exception, host: str) -> ModelError:
+    if "timeout" in type(error).__name__.lower():
+        return ModelTimeoutError("the server stopped sending in the middle of the answer", host=host)
+    reason = str(error) or type(error).__name__
+    return ModelConnectionError(f"the connection broke in the middle of the answer: {reason}", host=host)

@@ -1,0 +1,118 @@
+"""One openai client for each event loop.
+
+Connections belong to the loop that opened them, and a notebook has several loops: the kernel's, the library's own, one
+for each ``asyncio.run``. A client is closed when its loop ends. The only hook that every loop offers for that is the
+shutdown of asynchronous generators, so the client lives in one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import threading
+import weakref
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from cyclops_nb.config import AgentConfig
+from cyclops_nb.errors import ConfigError
+from cyclops_nb.models.base import Endpoint
+from cyclops_nb.models.presets import OPENAI_URL, host_of, is_loopback
+from cyclops_nb.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["ClientPool"]
+
+
+class ClientPool:
+    """The clients of one agent.
+
+    Parameters
+    ----------
+    config : AgentConfig
+        Timeouts, retries, headers.
+    given : AsyncOpenAI, optional
+        The user's own client, used as it is, on one loop.
+    """
+
+    def __init__(self, config: AgentConfig, given: AsyncOpenAI | None = None) -> None:
+        self._config = config
+        self._given = given
+        self._given_loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._lock = threading.Lock()
+        self._holders: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[Endpoint, AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]]
+        ] = weakref.WeakKeyDictionary()
+
+    async def get(self, endpoint: Endpoint) -> AsyncOpenAI:
+        """Return the client of the running loop for `endpoint`, made at its first use."""
+        if "openai" not in sys.modules:
+            await run_in_thread(importlib.import_module, "openai")  # it takes most of a second
+        loop = asyncio.get_running_loop()
+        if self._given is not None:
+            return self._check_given(loop)
+        known = self._holders.get(loop)
+        if known is not None and known[0] == endpoint:
+            return known[1]
+        holder = _hold(self._make(endpoint))
+        client = await anext(holder)
+        with self._lock:
+            self._holders[loop] = (endpoint, client, holder)
+        return client
+
+    def _check_given(self, loop: asyncio.AbstractEventLoop) -> AsyncOpenAI:
+        with self._lock:
+            bound = self._given_loop() if self._given_loop is not None else None
+            if bound is None or bound.is_closed():
+                self._given_loop = weakref.ref(loop)
+            elif bound is not loop:
+                raise ConfigError(
+                    "the client that was passed to this agent already works on another event loop: the sync entry "
+                    "points and start() use the library's own loop, the async ones yours; use one kind, or pass "
+                    "base_url, api_key and default_headers instead of client="
+                )
+        assert self._given is not None  # noqa: S101 - for the type checker
+        return self._given
+
+    def headers(self, endpoint: Endpoint) -> dict[str, Any]:
+        """Return what each request's headers need beyond the client's own: the raw response, and no key if there is none."""
+        import openai
+
+        headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
+        own = (name.lower() for name in self._config.default_headers or ())
+        if self._given is None and not endpoint.api_key and "authorization" not in own:
+            headers["Authorization"] = openai.Omit()
+        return headers
+
+    def _make(self, endpoint: Endpoint) -> AsyncOpenAI:
+        import openai
+
+        options: dict[str, Any] = {}
+        if is_loopback(endpoint.base_url):
+            # neither proxies nor certificates concern this computer, and reading certificates takes 20 ms
+            options["http_client"] = openai.DefaultAsyncHttpxClient(
+                trust_env=False, verify=False, timeout=self._config.timeout
+            )
+        client = openai.AsyncOpenAI(
+            api_key=endpoint.api_key or "none",
+            base_url=endpoint.base_url,
+            timeout=self._config.timeout,
+            max_retries=self._config.max_retries,
+            default_headers=self._config.default_headers,
+            default_query=self._config.default_query,
+            **options,
+        )
+        if endpoint.host != host_of(OPENAI_URL):
+            # read from the environment by the client, and nobody else's business
+            client.organization = client.project = None
+        return client
+
+
+async def _hold(client: AsyncOpenAI) -> AsyncGenerator[AsyncOpenAI, None]:
+    try:
+        yield client
+    finally:
+        await client.close()

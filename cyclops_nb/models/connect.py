@@ -1,0 +1,81 @@
+"""From an agent's settings to the model that is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cyclops_nb.config import AgentConfig
+from cyclops_nb.errors import ConfigError
+from cyclops_nb.models.base import Completion, Emit, Endpoint, Model, ModelRequest
+from cyclops_nb.models.chat import ChatModel
+from cyclops_nb.models.clients import ClientPool
+from cyclops_nb.models.local import is_local, local_server
+from cyclops_nb.models.presets import host_of, resolve
+from cyclops_nb.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["ModelConnection"]
+
+_LOCAL_WINDOW = 4096
+"""Tokens that the embedded model is started with; known before it is started."""
+
+
+class ModelConnection:
+    """The model of one agent.
+
+    Parameters
+    ----------
+    config : AgentConfig
+        Says which.
+    client : AsyncOpenAI, optional
+        The user's own client.
+    """
+
+    def __init__(self, config: AgentConfig, client: AsyncOpenAI | None = None) -> None:
+        self._config = config
+        self._client = client
+        self._clients = ClientPool(config, client)
+        self._model: Model | None = None
+
+    def model(self) -> Model:
+        """Return the model; its key is looked up anew, since keys are often set after the agent was made.
+
+        Raises
+        ------
+        ConfigError
+            If a key is missing, or the API is one this version does not speak.
+        """
+        if self._config.api != "chat":
+            raise ConfigError(f"api={self._config.api!r} is not spoken by this version: use api='chat'")
+        if is_local(self._config.model) and self._config.base_url is None and self._client is None:
+            if self._model is None:
+                self._model = _LocalModel(self._config.model, self._clients)
+            return self._model
+        endpoint = self._endpoint()
+        if self._model is None or self._model.endpoint != endpoint:
+            self._model = ChatModel(endpoint, self._clients)
+        return self._model
+
+    def _endpoint(self) -> Endpoint:
+        if self._client is None:
+            return resolve(self._config)
+        base_url = str(self._client.base_url)
+        return Endpoint(base_url, self._config.model, host=host_of(base_url))
+
+
+class _LocalModel:
+    """The embedded model; its server is started, and its file fetched, at the first request."""
+
+    def __init__(self, name: str, clients: ClientPool) -> None:
+        self._name = name
+        self._clients = clients
+        self.endpoint = Endpoint("", name, free=True, context_window=_LOCAL_WINDOW, host="local")
+
+    async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
+        """Ask, and read the answer into `completion`, telling `emit` of each delta."""
+        server = await run_in_thread(local_server, self._name)
+        endpoint = Endpoint(server.base_url, server.model, server.api_key, free=True, host="local")
+        await ChatModel(endpoint, self._clients).complete(request, completion, emit)
+        completion.model = self._name

@@ -1,0 +1,89 @@
+"""Colours for code in answers: a handful of classes, no style attributes, no script.
+
+A saved notebook carries this markup in each of its outputs, so tokens fall into five kinds only. The language is
+named by a model: it picks one of the lexers below and nothing else (pygments would also ask installed plugins), and
+the amount of code is bounded, since some lexers are slow.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import groupby
+
+from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, _TokenType
+
+__all__ = ["CODE_CLASSES", "highlight"]
+
+CODE_CLASSES = {
+    "cy-k": "keywords",
+    "cy-s": "strings",
+    "cy-c": "comments",
+    "cy-n": "numbers",
+    "cy-f": "names that are defined, keys and tags",
+}
+"""The classes of code, and what has them."""
+
+_KINDS: tuple[tuple[_TokenType, str], ...] = (
+    (Comment, "cy-c"),
+    (Keyword, "cy-k"),
+    (Operator.Word, "cy-k"),
+    (Number, "cy-n"),
+    (String, "cy-s"),
+    (Literal, "cy-s"),
+    (Name.Function, "cy-f"),
+    (Name.Class, "cy-f"),
+    (Name.Decorator, "cy-f"),
+    (Name.Tag, "cy-f"),
+    (Name.Attribute, "cy-f"),
+)
+_LANGUAGES = frozenset(
+    {"bash", "c", "cpp", "c++", "css", "go", "html", "ini", "java", "javascript", "js", "json", "julia", "jl"}
+    | {"kotlin", "latex", "tex", "lua", "py", "python", "python3", "r", "rb", "ruby", "rs", "rust", "scala", "sh"}
+    | {"shell", "sql", "toml", "ts", "typescript", "xml", "yaml", "yml", "zsh"}
+)
+
+
+def highlight(code: str, language: str) -> Markup:
+    """Return code with its tokens in ``<span>`` elements.
+
+    Parameters
+    ----------
+    code : str
+        The code.
+    language : str
+        Its language as a fence names it; an unknown one gives the code alone.
+
+    Returns
+    -------
+    Markup
+        The code, escaped.
+
+    Examples
+    --------
+    >>> highlight("x = 1", "python")
+    Markup('x = <span class="cy-n">1</span>')
+    """
+    language = language.lower()
+    if language not in _LANGUAGES:
+        return escape(code)
+    tokens = list(_lexer(language).get_tokens(code))
+    if "".join(text for _, text in tokens) != code:  # a lexer drops what it takes for a byte order mark
+        return escape(code)
+    pieces: list[str] = []
+    for name, group in groupby(tokens, key=lambda token: _class(token[0])):
+        text = escape("".join(piece for _, piece in group))
+        pieces.append(f'<span class="{name}">{text}</span>' if name and text.strip() else text)
+    return Markup("").join(map(Markup, pieces))  # each is escaped above
+
+
+@lru_cache(maxsize=len(_LANGUAGES))
+def _lexer(language: str) -> Lexer:
+    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+
+
+@lru_cache(maxsize=512)
+def _class(kind: _TokenType) -> str:
+    return next((name for parent, name in _KINDS if kind in parent), "")

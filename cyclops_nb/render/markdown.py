@@ -1,0 +1,171 @@
+"""Markdown of models made into HTML that can do nothing.
+
+Two layers, each enough alone against script: the parser has HTML switched off, so tags are text that is shown, and
+its output goes through an allow-list of elements, attributes and address schemes. Neither an image nor anything
+else is fetched when the page opens: an image becomes a link that names its host.
+
+The text itself is never changed; what is made here is for the eye. A text that is too long is cut before anything
+looks at it, which bounds what a hostile one can cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererProtocol
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import Markup, escape
+
+from cyclops_nb.render.escape import LINK_REL, MATH_OFF, fragment, is_safe_url
+from cyclops_nb.render.formulas import MATH_ON, add_formulas
+from cyclops_nb.render.highlight import CODE_CLASSES, highlight
+from cyclops_nb.render.text import cut, left_out, visible
+
+__all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "to_html"]
+
+ALLOWED_TAGS: Final = frozenset(
+    {"a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"}
+    | {"pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"}
+)
+"""The elements that Markdown can come to."""
+
+ALLOWED_ATTRIBUTES: Final = {
+    "a": {"href", "title"},
+    "div": {"class"},
+    "ol": {"start"},
+    "span": {"class"},
+    "td": {"style"},
+    "th": {"style"},
+}
+"""Their attributes; of ``class`` and ``style`` only the values that are made here."""
+
+_CLASSES = frozenset([MATH_ON, *CODE_CLASSES])
+_STYLES = frozenset(f"text-align:{side}" for side in ("left", "center", "right"))
+_HIGHLIGHTED = 12_000  # characters of code in one text that get colours: some 30 ms
+_TASK = re.compile(r"\[([ xX])\](?=\s)")
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802 - the name is the parser's
+        return is_safe_url(url)
+
+
+def to_html(text: str, *, limit: int | None = 100_000) -> Markup:
+    """Return Markdown as HTML that runs nothing, loads nothing and looks like nothing but an answer.
+
+    CommonMark with tables, strikethrough, task lists, highlighted code and LaTeX formulas. Tags are shown as text.
+
+    Parameters
+    ----------
+    text : str
+        Markdown, as a model or a user wrote it.
+    limit : int or None
+        How many characters are shown; the middle of a longer text is left out, which is said. None for all.
+
+    Returns
+    -------
+    Markup
+        A ``<div>``.
+
+    Examples
+    --------
+    >>> print(to_html("**Hello** <thinking>"))
+    <div class="cy-md mathjax_ignore tex2jax_ignore"><p><strong>Hello</strong> &lt;thinking&gt;</p>
+    </div>
+    """
+    begin, omitted, end = cut(text, limit)
+    body = _clean(begin)
+    if omitted:
+        body += fragment('<p class="cy-cut">{}</p>', left_out(omitted)) + _clean(end)
+    return fragment('<div class="{}">{}</div>', f"cy-md {MATH_OFF}", body)
+
+
+def _clean(text: str) -> Markup:
+    html = nh3.clean(
+        _PARSER.render(visible(text), {}),
+        tags=set(ALLOWED_TAGS),
+        attributes={tag: set(names) for tag, names in ALLOWED_ATTRIBUTES.items()},
+        attribute_filter=_filter_attribute,
+        url_schemes={"http", "https", "mailto"},
+        link_rel=LINK_REL,
+    )
+    return Markup(html)  # noqa: S704 - this is the sanitiser
+
+
+def _filter_attribute(_tag: str, name: str, value: str) -> str | None:
+    match name:
+        case "class":
+            return value if value in _CLASSES else None
+        case "style":
+            return value if value in _STYLES else None
+        case "href":
+            return value if is_safe_url(value) else None
+        case "start":
+            return value if value.isdecimal() else None
+        case _:
+            return value
+
+
+def _parser() -> MarkdownIt:
+    md = _Parser("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    md.core.ruler.push("images", _images_to_links)
+    md.core.ruler.push("tasks", _mark_tasks)
+    md.add_render_rule("fence", _render_fence)
+    add_formulas(md)
+    return md
+
+
+def _images_to_links(state: StateCore) -> None:
+    for token in state.tokens:
+        if not token.children or not any(child.type == "image" for child in token.children):
+            continue
+        children: list[Token] = []
+        depth = 0
+        for child in token.children:
+            depth += child.nesting if child.type in ("link_open", "link_close") else 0
+            children += _image_link(child, in_link=depth > 0) if child.type == "image" else [child]
+        token.children = children
+
+
+def _image_link(image: Token, *, in_link: bool) -> list[Token]:
+    source = str(image.attrGet("src") or "")
+    alt = " ".join(_plain_text(image.children or []).split())
+    shown = Token("text", "", 0, content=f"image: {alt} ({_host(source)})" if alt else f"image ({_host(source)})")
+    if in_link:
+        return [shown]
+    return [Token("link_open", "a", 1, attrs={"href": source}), shown, Token("link_close", "a", -1)]
+
+
+def _plain_text(tokens: Sequence[Token]) -> str:
+    return "".join(token.content if token.type != "image" else _plain_text(token.children or []) for token in tokens)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or url
+
+
+def _mark_tasks(state: StateCore) -> None:
+    for item, _, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        first = inline.children[0] if item.type == "list_item_open" and inline.children else None
+        if first is not None and first.type == "text" and (box := _TASK.match(first.content)):
+            first.content = ("\u2610" if box[1] == " " else "\u2611") + first.content[box.end() :]
+
+
+def _render_fence(
+    _self: RendererProtocol, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType
+) -> str:
+    token = tokens[idx]
+    done = env["highlighted"] = env.get("highlighted", 0) + len(token.content)
+    language = (token.info.split() or [""])[0]
+    code = highlight(token.content, language) if done <= _HIGHLIGHTED else escape(token.content)
+    return f"<pre><code>{code}</code></pre>\n"
+
+
+_PARSER: Final = _parser()

@@ -1,0 +1,103 @@
+"""What a session store is, and what it tells about the sessions in it.
+
+The protocol has the four methods that a run needs and no more, so that a class around any database fits. Listing is
+what the stores of this library can do beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from cyclops_nb.displayable import Displayable
+from cyclops_nb.messages import Message, UserMessage
+from cyclops_nb.session import Parent, Session
+from cyclops_nb.usage import Usage
+from cyclops_nb.values import Text, Timestamp, Value
+
+__all__ = ["SessionInfo", "SessionStore", "title_of"]
+
+_TITLE_LENGTH = 80
+
+
+@runtime_checkable
+class SessionStore(Protocol):
+    """Keeps sessions between runs or processes.
+
+    Any class with these four methods is one; there is nothing to inherit. A store keeps what it is given at the time
+    of the call: later changes of the session in memory must not reach it, and each `load` gives a session of its own.
+
+    Examples
+    --------
+    >>> from cyclops_nb.stores import InMemorySessionStore
+    >>> isinstance(InMemorySessionStore(), SessionStore)
+    True
+    """
+
+    async def load(self, session_id: str) -> Session | None:
+        """Return the session stored under `session_id`, or None if there is none."""
+        ...
+
+    async def save(self, session: Session) -> None:
+        """Store `session` in place of what stands under its id."""
+        ...
+
+    async def add_messages(self, session: Session, messages: Sequence[Message]) -> None:
+        """Add `messages` to the end of a session saved before, and store its usage.
+
+        `messages` may be empty: then only the session's runs are new.
+        """
+        ...
+
+    async def delete(self, session_id: str) -> None:
+        """Remove the session stored under `session_id`, if there is one."""
+        ...
+
+
+class SessionInfo(Displayable, Value):
+    """What a store tells about a session without loading it.
+
+    Examples
+    --------
+    >>> SessionInfo(id="study-1", title="First try", message_count=2, run_count=1).title
+    'First try'
+    """
+
+    id: Text
+    title: Text = ""
+    """The session's title, or else its first question, cut; empty if nothing was asked."""
+    message_count: int = 0
+    run_count: int = 0
+    """Runs recorded in it, inherited ones included."""
+    usage: Usage | None = None
+    """Tokens of all runs; None once any of them reported none."""
+    cost: float | None = None
+    """Dollars of all runs; None if any of them is unknown."""
+    updated_at: Timestamp
+    """When it was last stored."""
+    parent: Parent | None = None
+    """Where it left the session that it is a fork of."""
+    path: Path | None = None
+    """Its file, for a store that keeps files."""
+    backup: bool = False
+    """Whether it is an older conversation that was kept when another one took its id."""
+
+
+def title_of(session: Session) -> str:
+    """Return the title of `session`, or its first question on one line and cut, or an empty text.
+
+    Examples
+    --------
+    >>> session = Session("study-1")
+    >>> session.messages.append(UserMessage("Why is the sky blue?"))
+    >>> title_of(session)
+    'Why is the sky blue?'
+    """
+    if session.title:
+        return session.title
+    for message in session.messages:
+        if isinstance(message, UserMessage) and message.text.strip():
+            line = " ".join(message.text[: 20 * _TITLE_LENGTH].split())
+            return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
+    return ""

@@ -1,0 +1,337 @@
+r"""The format of a stored session: JSON lines, the session first, then one line for each addition.
+
+An addition holds what is new since the line before, so that its cost does not grow with the conversation:
+
+``start``
+    How many messages stand before it. Two writers that mixed their lines are found by it.
+``messages``
+    The new messages.
+``runs``, ``configs``
+    The records that are new or changed. A run in progress is recorded anew at each step; the last record counts.
+``session``
+    The session without its lists, if something of it (title, metadata, …) changed.
+
+Lines end at ``\n`` alone: U+2028 and its kin stand raw inside JSON texts and end nothing. A last line that is no
+complete JSON is what a crash leaves, so it is left out; the same anywhere else is damage.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from cyclops_nb.errors import InputError, SessionConflictError, SessionFormatError
+from cyclops_nb.messages import AnyMessage, Message
+from cyclops_nb.runs import Run
+from cyclops_nb.session import Session
+from cyclops_nb.values import FrozenJson
+
+__all__ = ["Outline", "Parsed", "Record", "encode", "parse", "snapshot", "to_outline", "to_session"]
+
+_LISTS = {"messages", "runs", "configs"}
+_MESSAGES = TypeAdapter(list[AnyMessage])
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def _is_empty(value: Any) -> bool:
+    return not value
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+class _Addition(BaseModel):
+    start: int = Field(ge=0)
+    messages: list[AnyMessage] = Field(default_factory=list)
+    runs: list[Run] = Field(default_factory=list, exclude_if=_is_empty)
+    configs: dict[str, FrozenJson] = Field(default_factory=dict, exclude_if=_is_empty)
+    session: Session | None = Field(None, exclude_if=_is_none)
+
+
+def snapshot(session: Session) -> Session:
+    """Return a copy of `session` that no later change reaches.
+
+    Raises
+    ------
+    InputError
+        If its metadata holds something that cannot be copied, and so could not be stored either.
+    """
+    try:
+        return copy.copy(session)
+    except Exception as error:
+        raise _unsaveable(session, error) from error
+
+
+def encode(session: Session) -> bytes:
+    """Return the first line: the whole session.
+
+    Raises
+    ------
+    InputError
+        If it holds something that is no message, or that JSON cannot hold.
+    """
+    return _dumped(session, session, exclude=None)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known to be stored of a session: enough to tell what is new in it."""
+
+    session_id: str
+    created_at: datetime
+    count: int
+    """How many messages are stored."""
+    head: str
+    """The session without its lists, as JSON."""
+    runs: dict[str, Run]
+    configs: dict[str, Any]
+
+    @classmethod
+    def of(cls, session: Session) -> Record:
+        """Return the record of a session that was just stored or read."""
+        runs = {run.id: run for run in session.runs}
+        return cls(
+            session.id, session.created_at, len(session.messages), _head(session), runs, dict(session.configs)
+        )
+
+    def addition(self, session: Session, messages: Sequence[Message]) -> tuple[bytes, Record]:
+        """Return the line that adds `messages` and what else is new in `session`, and the record after it.
+
+        Raises
+        ------
+        InputError
+            If something in it cannot be stored.
+        SessionConflictError
+            If another conversation is stored under the id.
+        """
+        if session.created_at != self.created_at:
+            raise SessionConflictError(
+                f"another conversation is stored under the id {session.id!r} (begun {self.created_at:%Y-%m-%d %H:%M}, "
+                f"this one {session.created_at:%Y-%m-%d %H:%M}), so nothing was added to it: load that one and go on "
+                "with it, or save this one first"
+            )
+        head = _head(session)
+        runs = {run.id: run for run in session.runs if _is_new(run, self.runs.get(run.id))}
+        configs = {key: config for key, config in session.configs.items() if _is_new(config, self.configs.get(key))}
+        line = _Addition.model_construct(
+            start=self.count,
+            messages=list(messages),
+            runs=list(runs.values()),
+            configs=configs,
+            session=session if head != self.head else None,
+        )
+        after = Record(
+            session_id=self.session_id,
+            created_at=self.created_at,
+            count=self.count + len(messages),
+            head=head,
+            runs={**self.runs, **runs} if runs else self.runs,
+            configs={**self.configs, **configs} if configs else self.configs,
+        )
+        return _dumped(line, session, exclude={"session": _LISTS}), after
+
+
+def _is_new(value: Any, known: Any) -> bool:
+    return value is not known and value != known  # comparing whole models is slow, and rarely needed
+
+
+def _head(session: Session) -> str:
+    return _dumped(session, session, exclude=_LISTS).decode()
+
+
+def _dumped(model: BaseModel, session: Session, exclude: Any) -> bytes:
+    """Return `model` as a line. Whatever could not be read back the same is refused here."""
+    try:
+        return model.model_dump_json(exclude=exclude, warnings="error").encode() + b"\n"
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _unsaveable(session, error) from error
+
+
+def _unsaveable(session: Session, error: Exception) -> InputError:
+    reason = str(error).rpartition("Error: ")[2]
+    return InputError(f"session {session.id!r} cannot be stored: {reason}")
+
+
+class Parsed(NamedTuple):
+    """Stored lines as JSON data."""
+
+    lines: list[tuple[int, dict[str, Any]]]
+    """The line's number, from 1, and its object."""
+    end: int
+    """Up to which byte the data is sound; what follows is a torn line."""
+    closed: bool
+    """Whether the last sound line ends with a line feed."""
+
+
+def parse(data: bytes, where: str) -> Parsed:
+    """Read stored lines.
+
+    Parameters
+    ----------
+    data : bytes
+        All that is stored of a session.
+    where : str
+        What to name in errors, such as the file.
+
+    Raises
+    ------
+    SessionFormatError
+        If a line other than the last is damaged, or there is no session at all.
+    """
+    lines: list[tuple[int, dict[str, Any]]] = []
+    end = sound = 0
+    torn: SessionFormatError | None = None
+    for number, line in enumerate(data.split(b"\n"), 1):
+        end = min(end + len(line) + 1, len(data))
+        if line.strip():
+            if torn is not None:
+                raise torn
+            try:
+                value = _loads(line)
+            except (ValueError, RecursionError) as error:
+                torn = _damage(where, number, f"is no complete JSON ({error})")
+                continue
+            if not isinstance(value, dict):
+                raise _damage(where, number, f"holds a {type(value).__name__} instead of an object")
+            lines.append((number, value))
+        if torn is None:
+            sound = end
+    if not lines:
+        raise torn or _damage(where, 1, "is missing: the file is empty")
+    return Parsed(lines, sound, data.endswith(b"\n", 0, sound))
+
+
+def _loads(line: bytes) -> Any:
+    try:
+        return from_json(line)
+    except ValueError:
+        # the fast reader refuses deep nesting and escaped lone surrogates, which other programs write
+        return json.loads(line.decode())
+
+
+def _damage(where: str, number: int, text: str) -> SessionFormatError:
+    return SessionFormatError(
+        f"{where}, line {number}, {text}: the stored session is damaged there and was left untouched; "
+        "mend the line by hand, or move the file away"
+    )
+
+
+def to_session(parsed: Parsed, session_id: str, where: str) -> Session:
+    """Return the session that stored lines hold.
+
+    Raises
+    ------
+    SessionFormatError
+        If a line holds no session data, or another session's, or is of a format that is not known.
+    """
+    session, messages = _assemble(parsed, session_id, where)
+    session.messages = [message for line in messages for message in line.read(where)]
+    return session
+
+
+class Outline(NamedTuple):
+    """A stored session of which only the first question was read, and how many messages it has."""
+
+    session: Session
+    message_count: int
+
+
+def to_outline(parsed: Parsed, session_id: str, where: str) -> Outline:
+    """Return the outline of the session that stored lines hold; raises what `to_session` raises, but for messages."""
+    session, messages = _assemble(parsed, session_id, where)
+    for line in messages:
+        question = next((m for m in line.raw if isinstance(m, dict) and _asks(m)), None)
+        if question is not None:
+            session.messages = _RawMessages(line.number, [question]).read(where)
+            break
+    return Outline(session, sum(len(line.raw) for line in messages))
+
+
+def _asks(message: dict[str, Any]) -> bool:
+    """Whether raw message data is a user's and holds some text."""
+    content = message.get("content")
+    return message.get("role") == "user" and any(
+        isinstance(part, dict) and isinstance(part.get("text"), str) and part["text"].strip()
+        for part in (content if isinstance(content, list) else ())
+    )
+
+
+class _RawMessages(NamedTuple):
+    number: int
+    raw: list[Any]
+
+    def read(self, where: str) -> list[Message]:
+        try:
+            return _MESSAGES.validate_python(self.raw)
+        except (ValidationError, RecursionError) as error:
+            raise _damage(where, self.number, f"holds what is no message ({_first(error)})") from error
+
+
+def _assemble(parsed: Parsed, session_id: str, where: str) -> tuple[Session, list[_RawMessages]]:
+    """Return the session without messages, and its messages as they are stored, line by line."""
+    (number, first), *rest = parsed.lines
+    messages = [_take_messages(first, number, where)]
+    session = _validated(Session, first, number, where)
+    _check_owner(session, session_id, number, where)
+    count = len(messages[0].raw)
+    runs, configs = session.runs, session.configs
+    places = {run.id: place for place, run in enumerate(runs)}
+    for number, line in rest:
+        messages.append(_take_messages(line, number, where))
+        addition = _validated(_Addition, line, number, where)
+        if addition.start != count:
+            text = f"starts at message {addition.start}, but {count} stand before it (two writers, or a lost line)"
+            raise _damage(where, number, text)
+        count += len(messages[-1].raw)
+        if addition.session is not None:
+            session = addition.session
+            _check_owner(session, session_id, number, where)
+        for run in addition.runs:
+            place = places.setdefault(run.id, len(runs))
+            runs[place : place + 1] = [run]
+        configs.update(addition.configs)
+    session.runs, session.configs = runs, configs
+    return session, messages
+
+
+def _take_messages(data: dict[str, Any], number: int, where: str) -> _RawMessages:
+    raw = data.pop("messages", [])
+    if not isinstance(raw, list):
+        raise _damage(where, number, f"has messages that are a {type(raw).__name__} instead of a list")
+    return _RawMessages(number, raw)
+
+
+def _check_owner(session: Session, session_id: str, number: int, where: str) -> None:
+    if session.id != session_id:
+        raise SessionFormatError(
+            f"{where}, line {number}, holds the session {session.id!r}, not {session_id!r}: "
+            "a stored session keeps the id inside it, so give the file its own name back"
+        )
+
+
+def _validated(model: type[_M], data: dict[str, Any], number: int, where: str) -> _M:
+    try:
+        return model.model_validate(data)
+    except (ValidationError, RecursionError) as error:
+        raise _damage(where, number, f"is no part of a session ({_first(error)})") from error
+    except SessionFormatError as error:
+        raise SessionFormatError(f"{where}, line {number}: {error}") from error
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return "; ".join(_problems(error))
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:1]:
+        yield f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
