@@ -58,10 +58,9 @@ class Accumulator:
 
     def add(self, event: Event) -> None:
         """Take one event; all but deltas and the beginning of a step are ignored."""
-        if isinstance(event, TextDelta):
-            self._last(TextPart).fragments.append(event.text)
-        elif isinstance(event, ReasoningDelta):
-            self._last(ReasoningPart).fragments.append(event.text)
+        if isinstance(event, TextDelta | ReasoningDelta):
+            if event.text:  # an empty one would part what belongs together
+                self._last(TextPart if isinstance(event, TextDelta) else ReasoningPart).fragments.append(event.text)
         elif isinstance(event, ToolCallDelta):
             self._calls[event.call_id].fragments.append(event.arguments)
         elif isinstance(event, ToolCallStarted):

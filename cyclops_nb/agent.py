@@ -7,7 +7,7 @@ own loop and wait for it, or do not. Each method here is a thin reading; what th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 from pydantic import TypeAdapter
@@ -26,12 +26,13 @@ from cyclops_nb.models.connect import ModelConnection
 from cyclops_nb.portal import portal
 from cyclops_nb.response import AgentResponse, Answer
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionStore
 from cyclops_nb.ticker import ticking
 from cyclops_nb.tools import Tool, as_tools
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
+    from cyclops_nb.stores.base import SessionStore
 
 __all__ = ["Agent"]
 
@@ -261,7 +262,7 @@ class Agent:
         durability: Durability | None = None,
     ) -> AgentResponse:
         """Same as `run_with_response`, on the caller's event loop."""
-        state = self._prepare(_call_here, **_arguments(input, session, response_model, durability))
+        state = self._prepare(caller=_call_here, **_arguments(input, session, response_model, durability))
         async with contextlib.aclosing(_events_here(state)) as events:
             async for _ in events:
                 pass
@@ -274,11 +275,10 @@ class Agent:
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
-    ) -> Iterator[str]:
+    ) -> Generator[str, None, None]:
         """Same as `run`, but yield the text of all steps as it comes. Leaving the loop early cancels the run."""
         arguments = _arguments(input, session, response_model, durability)
-        is_settled = self._is_text_settled(response_model)
-        return (text for event in self.stream_events(**arguments) if (text := _text_of(event, whole=is_settled)))
+        return _texts_there(self.stream_events(**arguments), whole=self._is_text_settled(response_model))
 
     def astream(
         self,
@@ -287,10 +287,10 @@ class Agent:
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """Same as `stream`, on the caller's event loop."""
         events = self.astream_events(**_arguments(input, session, response_model, durability))
-        return _texts(events, whole=self._is_text_settled(response_model))
+        return _texts_here(events, whole=self._is_text_settled(response_model))
 
     def stream_events(
         self,
@@ -299,11 +299,11 @@ class Agent:
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Same as `stream`, but yield the events; the last one is `RunFinished`, then what the run failed with is raised."""
         waiter = Waiter()
         arguments = _arguments(input, session, response_model, durability)
-        self._prepare(None, **arguments)  # what is wrong with them is raised here, not at the first event
+        self._prepare(**arguments)  # what is wrong with them is raised here, not at the first event
         return self._events_there(waiter, arguments)
 
     def astream_events(
@@ -313,10 +313,10 @@ class Agent:
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Same as `stream_events`, on the caller's event loop."""
         return _events_here(
-            self._prepare(_call_here, **_arguments(input, session, response_model, durability)), is_raising=True
+            self._prepare(caller=_call_here, **_arguments(input, session, response_model, durability)), is_raising=True
         )
 
     def start(
@@ -341,18 +341,19 @@ class Agent:
         >>> handle.result().stop_reason
         'cancelled'
         """
-        handle = RunHandle(self._prepare(None, **_arguments(input, session, response_model, durability)))
+        handle = RunHandle(self._prepare(**_arguments(input, session, response_model, durability)))
         handle.begin()
         return handle
 
     def _prepare(
         self,
-        caller: CallerThread | None,
         *,
         input: Any,  # noqa: A002
         session: Session | None,
         response_model: Any,
         durability: Durability | None,
+        caller: CallerThread | None = None,
+        pace: Callable[[], Awaitable[None]] | None = None,
     ) -> RunState:
         """Check everything that can be checked before a run, and make its state; nothing is changed yet."""
         if session is not None and not isinstance(session, Session):
@@ -380,18 +381,24 @@ class Agent:
             middleware=self._middleware,
             agent=self,
             caller=caller,
+            pace=pace,
         )
         return RunState(plan)
 
-    def _begin(self, waiter: Waiter, arguments: dict[str, Any]) -> RunHandle:
-        """Start a run that the calling thread is going to wait for."""
-        handle = RunHandle(self._prepare(None if portal().is_here else waiter.on_this_thread, **arguments))
+    def _begin(self, waiter: Waiter, arguments: dict[str, Any], *, is_paced: bool = False) -> RunHandle:
+        """Start a run that the calling thread is going to wait for, or to read event by event."""
+        if portal().is_here:  # the thread that would wait is the one that has to run it
+            state = self._prepare(**arguments)
+        else:
+            pace = waiter.pace if is_paced else None
+            state = self._prepare(caller=waiter.on_this_thread, pace=pace, **arguments)
+        handle = RunHandle(state)
         handle.begin()
         return handle
 
-    def _events_there(self, waiter: Waiter, arguments: dict[str, Any]) -> Iterator[Event]:
+    def _events_there(self, waiter: Waiter, arguments: dict[str, Any]) -> Generator[Event, None, None]:
         """Yield the events of a run on the library's loop; begun here, so that an unread stream starts nothing."""
-        handle = self._begin(waiter, arguments)
+        handle = self._begin(waiter, arguments, is_paced=True)
         try:
             yield from waiter.events(handle)
         finally:
@@ -419,7 +426,7 @@ async def _call_here(function: Callable[[], Any]) -> Any:
     return function()
 
 
-async def _events_here(state: RunState, *, is_raising: bool = False) -> AsyncIterator[Event]:
+async def _events_here(state: RunState, *, is_raising: bool = False) -> AsyncGenerator[Event, None]:
     with ticking():
         async with contextlib.aclosing(run_events(state)) as events:
             async for event in events:
@@ -428,8 +435,16 @@ async def _events_here(state: RunState, *, is_raising: bool = False) -> AsyncIte
         raise state.error
 
 
-async def _texts(events: AsyncIterator[Event], *, whole: bool) -> AsyncIterator[str]:
-    async with contextlib.aclosing(events):  # type: ignore[type-var]
+def _texts_there(events: Generator[Event, None, None], *, whole: bool) -> Generator[str, None, None]:
+    with contextlib.closing(events):
+        for event in events:
+            text = _text_of(event, whole=whole)
+            if text:
+                yield text
+
+
+async def _texts_here(events: AsyncGenerator[Event, None], *, whole: bool) -> AsyncGenerator[str, None]:
+    async with contextlib.aclosing(events):
         async for event in events:
             text = _text_of(event, whole=whole)
             if text:

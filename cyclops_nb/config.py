@@ -7,17 +7,17 @@ researcher a day. `snapshot` is what a session keeps of them: everything that sh
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_core import to_json
 
 from cyclops_nb._version import __version__
 from cyclops_nb.errors import ConfigError
-from cyclops_nb.values import FrozenDict, Text, freeze, positional
+from cyclops_nb.values import FrozenDict, Text, clean_json, freeze, positional
 
 __all__ = ["AgentConfig", "Compaction", "Durability", "config_key"]
 
@@ -41,7 +41,7 @@ def _explain(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     @positional
     def __init__(self, **settings: Any) -> None:
@@ -60,9 +60,9 @@ class Compaction(_Settings):
     0.8
     """
 
-    trigger: float = Field(0.8, gt=0, le=1)
+    trigger: float = Field(default=0.8, gt=0, le=1)
     """The part of the input limit at which it happens."""
-    keep_last: int = Field(4, ge=0)
+    keep_last: int = Field(default=4, ge=0)
     """How many messages stay as they are, at least about."""
     model: Text | None = None
     """The model that summarises; by default the agent's own."""
@@ -97,38 +97,38 @@ class AgentConfig(_Settings):
     api_key: SecretStr | None = None
     """The key for that server; ``OPENAI_API_KEY`` is read for OpenAI's own only."""
     api: Literal["chat", "responses"] = "chat"
-    default_headers: Mapping[str, str] | None = Field(None, repr=False)
-    default_query: Mapping[str, Any] | None = Field(None, repr=False)
-    timeout: float = Field(600.0, gt=0)
+    default_headers: Mapping[str, str] | None = Field(default=None, repr=False)
+    default_query: Mapping[str, Any] | None = Field(default=None, repr=False)
+    timeout: float = Field(default=600.0, gt=0)
     """Seconds to wait for the server."""
-    max_retries: int = Field(2, ge=0)
+    max_retries: int = Field(default=2, ge=0)
     """How often a request that failed on the way is sent again."""
     system_prompt: Text | None = None
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None
     stop: Text | tuple[Text, ...] | None = None
-    max_tokens: int | None = Field(None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
     """Tokens of an answer, at most."""
     reasoning_effort: ReasoningEffort | None = None
     tool_choice: Text | Mapping[str, Any] | None = None
     """``"auto"``, ``"none"``, ``"required"``, or a tool's name."""
     parallel_tool_calls: bool | None = None
-    max_iterations: int = Field(10, gt=0)
+    max_iterations: int = Field(default=10, gt=0)
     """Steps of a run, at most."""
     on_tool_error: Literal["answer", "raise"] = "answer"
     """Whether the model is told of a tool's error, or the run fails with it."""
-    tool_timeout: float | None = Field(None, gt=0)
+    tool_timeout: float | None = Field(default=None, gt=0)
     """Seconds that a tool may take."""
     reasoning_replay: Literal["auto", "always", "never"] = "auto"
     """Whether reasoning is sent back to the model."""
     compaction: Compaction | None = None
     """``True`` for the defaults."""
-    input_limit: int | None = Field(None, gt=0)
+    input_limit: int | None = Field(default=None, gt=0)
     """The model's context window in tokens, if the library cannot find it out."""
     prices: Mapping[str, float] | None = None
     """``{"input": …, "output": …, "cached": …}`` in dollars per million tokens, or ``0``."""
-    extra_body: Mapping[str, Any] | None = Field(None, repr=False)
+    extra_body: Mapping[str, Any] | None = Field(default=None, repr=False)
     """Further fields of the request, as the server wants them."""
 
     @positional
@@ -217,4 +217,5 @@ def _without_secrets(value: Any) -> Any:
 
 def config_key(snapshot: Mapping[str, Any]) -> str:
     """Return the key under which a session keeps `snapshot`: a hash of its content, so equal settings stand once."""
-    return hashlib.sha256(to_json(snapshot)).hexdigest()[:16]
+    text = json.dumps(clean_json(snapshot), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

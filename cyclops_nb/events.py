@@ -6,7 +6,7 @@ name in snake case), ``run_id`` and ``step`` (counted from 1; 0 before the first
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,7 @@ __all__ = [
     "AnyEvent",
     "Compacted",
     "Event",
+    "Place",
     "ReasoningDelta",
     "RunFinished",
     "RunStarted",
@@ -31,8 +32,15 @@ __all__ = [
 ]
 
 
+class Place(TypedDict):
+    """Where an event belongs: the fields that all events have."""
+
+    run_id: str
+    step: int
+
+
 class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     run_id: str = ""
     step: int = 0

@@ -96,6 +96,10 @@ class RunHandle(Displayable):
             self._cancel_asked = True
             self._portal.call(self._cancel_task)
 
+    def call(self, function: Callable[[], object]) -> None:
+        """Have `function` called on the loop of the run."""
+        self._portal.call(function)
+
     def _cancel_task(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -182,6 +186,9 @@ class Waiter:
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._handle: RunHandle | None = None
+        self._wanted = 0
+        self._pacing: asyncio.Future[None] | None = None
         self._interrupts = 0
 
     def on_this_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
@@ -198,6 +205,19 @@ class Waiter:
 
         self._queue.put(work)
         return future
+
+    async def pace(self) -> None:
+        """Wait, on the loop of the run, until all events have been taken and another one is asked for."""
+        if not self._is_hungry():
+            self._pacing = asyncio.get_running_loop().create_future()
+            await self._pacing
+
+    def _is_hungry(self) -> bool:
+        return self._handle is None or self._handle.event(self._wanted) is None
+
+    def _release(self) -> None:
+        if self._pacing is not None and not self._pacing.done() and self._is_hungry():
+            self._pacing.set_result(None)
 
     def wait(self, handle: RunHandle, *, for_event: int | None = None) -> None:
         """Wait until `handle` is done, or has more than `for_event` events.
@@ -222,14 +242,16 @@ class Waiter:
 
     def events(self, handle: RunHandle) -> Iterator[Event]:
         """Yield all events of `handle` as they come."""
-        told = 0
+        self._handle = handle
         while True:
-            self.wait(handle, for_event=told)
-            event = handle.event(told)
+            if not handle.has_come(self._wanted):
+                handle.call(self._release)
+                self.wait(handle, for_event=self._wanted)
+            event = handle.event(self._wanted)
             if event is None:
                 return
-            told += 1
             yield event
+            self._wanted += 1
 
     def _wake(self) -> None:
         self._queue.put(None)

@@ -16,7 +16,19 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.errors import InputError
 from cyclops_nb.usage import Usage
-from cyclops_nb.values import FrozenDict, FrozenJson, Memo, Text, Timestamp, Value, clean_text, new_id, positional
+from cyclops_nb.values import (
+    FrozenDict,
+    FrozenJson,
+    Memo,
+    Text,
+    Timestamp,
+    Value,
+    clean_json,
+    clean_text,
+    new_id,
+    now,
+    positional,
+)
 
 __all__ = [
     "AnyMessage",
@@ -57,10 +69,14 @@ def _as_arguments(value: Any) -> Any:
         return clean_text(value) if value.strip() else "{}"
     if value is None:
         return "{}"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    return json.dumps(clean_json(value), ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
 class _Part(Value):
+    if TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None: ...
+
     provider_metadata: FrozenJson = Field(default_factory=FrozenDict, exclude_if=_is_empty)
     """What the provider sent beside the part; opaque, sent back to the same provider untouched."""
 
@@ -167,9 +183,9 @@ class ImagePart(_Part):
     """
 
     type: Literal["image"] = "image"
-    media_type: Text | None = Field(None, exclude_if=_is_none)
-    data: Annotated[Text | None, BeforeValidator(_as_base64)] = Field(None, exclude_if=_is_none, repr=False)
-    url: Text | None = Field(None, exclude_if=_is_none)
+    media_type: Text | None = Field(default=None, exclude_if=_is_none)
+    data: Annotated[Text | None, BeforeValidator(_as_base64)] = Field(default=None, exclude_if=_is_none, repr=False)
+    url: Text | None = Field(default=None, exclude_if=_is_none)
 
     @positional
     def __init__(
@@ -239,7 +255,7 @@ class _Message(Displayable, Value):
     id: Text = Field(default_factory=new_id)
     run_id: Text | None = None
     """The run that put the message into the transcript."""
-    created_at: Timestamp
+    created_at: Timestamp = Field(default_factory=now)
     metadata: FrozenJson = Field(default_factory=FrozenDict, exclude_if=_is_empty)
     """The user's own notes about the message."""
     provider_metadata: FrozenJson = Field(default_factory=FrozenDict, exclude_if=_is_empty)
@@ -247,6 +263,8 @@ class _Message(Displayable, Value):
 
     if TYPE_CHECKING:
         content: tuple[Any, ...]
+
+        def __init__(self, **fields: Any) -> None: ...
 
     @property
     def text(self) -> str:
@@ -297,7 +315,7 @@ class AssistantMessage(_Message):
     duration: float | None = None
     """Seconds from request to end of the answer."""
     usage: Usage | None = None
-    cost: float | None = Field(None, exclude_if=_is_none)
+    cost: float | None = Field(default=None, exclude_if=_is_none)
     """Dollars, or None if unknown."""
     content: _AssistantContent
 
@@ -383,7 +401,7 @@ class SummaryMessage(_Message):
     """
 
     role: Literal["summary"] = "summary"
-    replaced: int = Field(0, ge=0)
+    replaced: int = Field(default=0, ge=0)
     content: _InputContent
 
     @positional

@@ -25,7 +25,10 @@ from cyclops_nb.errors import CyclopsError
 __all__ = ["Portal", "portal"]
 
 _T = TypeVar("_T")
-_BaseLoop: Any = asyncio.SelectorEventLoop if sys.platform != "win32" else asyncio.ProactorEventLoop
+if sys.platform == "win32":
+    from asyncio import ProactorEventLoop as _BaseLoop
+else:
+    from asyncio import SelectorEventLoop as _BaseLoop
 _SHUTDOWN_SECONDS = 5.0
 _LAST_NESTABLE = (3, 13)
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.usage import Usage
-from cyclops_nb.values import Text, Timestamp, Value, new_id
+from cyclops_nb.values import Text, Timestamp, Value, new_id, now
 
 __all__ = ["Run", "RunError", "StopReason"]
 
@@ -41,7 +41,7 @@ class Run(Displayable, Value):
     config: Text | None = None
     """Key into the session's `configs`: the settings that made the run."""
     model: Text
-    started_at: Timestamp
+    started_at: Timestamp = Field(default_factory=now)
     duration: float | None = None
     """Seconds from start to end."""
     steps: int = 0

@@ -19,7 +19,7 @@ from cyclops_nb.errors import SessionBusyError, SessionFormatError, TranscriptEr
 from cyclops_nb.messages import AnyMessage, AssistantMessage, InputPart, Message, ToolCall, ToolMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.usage import Usage, total
-from cyclops_nb.values import FrozenJson, Memo, MutableJson, Text, Timestamp, Value, clean_text, new_id, now, positional
+from cyclops_nb.values import FrozenJson, Memo, MutableJson, Text, Timestamp, Value, clean_json, clean_text, new_id, now, positional
 
 __all__ = ["FORMAT_VERSION", "Parent", "Session", "claim", "release"]
 
@@ -67,16 +67,16 @@ class Session(Displayable, BaseModel):
     (1, 'study-1')
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     version: Literal[1] = 1
     id: Annotated[Text, BeforeValidator(_default_id)] = Field(default_factory=new_id, min_length=1)
-    created_at: Timestamp
+    created_at: Timestamp = Field(default_factory=now)
     title: Annotated[Text | None, PlainSerializer(_clean_title)] = None
     metadata: MutableJson = Field(default_factory=dict)
     parent: Parent | None = None
     messages: list[AnyMessage] = Field(default_factory=list)
-    configs: dict[str, FrozenJson] = Field(default_factory=dict)
+    configs: dict[Text, FrozenJson] = Field(default_factory=dict)
     """The settings that made the runs, by a hash of their content; never keys or headers."""
     runs: list[Run] = Field(default_factory=list)
     _claimed_by: Memo = PrivateAttr(default_factory=Memo)
@@ -97,6 +97,11 @@ class Session(Displayable, BaseModel):
                 "a newer cyclops_nb wrote it, install that one"
             )
         return data
+
+    def model_post_init(self, _context: Any, /) -> None:
+        """Make the text of unknown fields such that it can be saved."""
+        if self.__pydantic_extra__:
+            object.__setattr__(self, "__pydantic_extra__", clean_json(self.__pydantic_extra__))
 
     def __copy__(self) -> Session:
         """Return a copy under the same id that shares no list with this session and is in no run."""

@@ -31,6 +31,15 @@ class Outcome(Generic[_T]):
         self._value = value
         self._error = error
 
+    @classmethod
+    def of(cls, function: Callable[[], _T]) -> Outcome[_T]:
+        """Call `function` and return its outcome."""
+        try:
+            return cls(function(), None)
+        except BaseException as error:  # noqa: BLE001 - whoever gets the outcome raises it
+            # not kept in a variable: the traceback holds this frame, and it would be a cycle
+            return cls(None, error)
+
     def get(self) -> _T:
         """Return the value, or raise the exception."""
         if self._error is None:
@@ -38,12 +47,10 @@ class Outcome(Generic[_T]):
         try:
             raise self._error
         finally:
-            del self  # the traceback holds this frame, the frame the error: a cycle otherwise
+            del self  # as above
 
 
-def start_in_thread(
-    function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
-) -> asyncio.Future[Outcome[_T]]:
+def start_in_thread(function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> asyncio.Future[Outcome[_T]]:
     """Start `function` in a daemon thread of its own, at once, and return a future for its outcome.
 
     Like `run_in_thread`, for callers to whom it matters that the thread has started when this returns.
@@ -62,11 +69,7 @@ def start_in_thread(
             future.set_result(outcome)
 
     def work() -> None:
-        outcome: Outcome[_T]
-        try:
-            outcome = Outcome(context.run(function, *args, **kwargs), None)
-        except BaseException as error:  # noqa: BLE001 - the awaiting side raises it
-            outcome = Outcome(None, error)
+        outcome = Outcome.of(lambda: context.run(function, *args, **kwargs))
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now: nobody waits any more
             loop.call_soon_threadsafe(deliver, outcome)
 

@@ -207,7 +207,7 @@ def _make_tool(
     base = function
     while isinstance(base, functools.partial):
         base = base.func
-    name = name or getattr(base, "__name__", type(base).__name__)
+    name = name or str(getattr(base, "__name__", type(base).__name__))
     documented = base if inspect.isroutine(base) else type(base).__call__
     text, texts = _read_docstring(inspect.getdoc(base) if documented is base else inspect.getdoc(documented))
     signature = _Signature(name, function, texts)

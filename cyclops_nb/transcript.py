@@ -8,7 +8,7 @@ over a conversation in real data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from cyclops_nb.errors import TranscriptError
 from cyclops_nb.messages import AssistantMessage, Message, Part, ToolCall, ToolMessage
@@ -16,7 +16,8 @@ from cyclops_nb.messages import AssistantMessage, Message, Part, ToolCall, ToolM
 __all__ = ["Problem", "check", "find_problems", "open_calls", "repaired", "with_unique_call_ids"]
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True)
+class Problem:
     """A place where a transcript is invalid."""
 
     index: int
@@ -46,6 +47,8 @@ def find_problems(messages: Sequence[Message]) -> list[Problem]:
         waiting = {}
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls:
+                if not call.id:
+                    problems.append(Problem(index, message.id, f"a tool call to {call.name!r} has no id"))
                 if call.id in waiting:
                     problems.append(Problem(index, message.id, f"two tool calls share the id {call.id!r}"))
                 waiting[call.id] = index

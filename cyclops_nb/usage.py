@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.values import Value, positional
@@ -38,13 +38,11 @@ class Usage(Displayable, Value):
     Usage(requests=2, input_tokens=30, output_tokens=12, cached_tokens=0, reasoning_tokens=0)
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    requests: int = Field(0, ge=0)
-    input_tokens: int = Field(0, ge=0)
-    output_tokens: int = Field(0, ge=0)
-    cached_tokens: int = Field(0, ge=0)
-    reasoning_tokens: int = Field(0, ge=0)
+    requests: int = Field(default=0, ge=0)
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    cached_tokens: int = Field(default=0, ge=0)
+    reasoning_tokens: int = Field(default=0, ge=0)
 
     @positional
     def __init__(

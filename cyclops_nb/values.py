@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
@@ -71,8 +71,8 @@ class FrozenDict(dict[str, Any]):
     def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise TypeError("this mapping is read-only: make a new message with other values instead")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __copy__(self) -> FrozenDict:
         return self
@@ -142,8 +142,8 @@ FrozenJson = Annotated[dict[Text, Any], AfterValidator(freeze)]
 MutableJson = Annotated[dict[str, Any], PlainSerializer(clean_json)]
 """A JSON object that users may change; what JSON cannot hold is found when it is written."""
 
-Timestamp = Annotated[AwareDatetime, Field(default_factory=now)]
-"""A moment with its time zone, by default the current one in UTC."""
+Timestamp = AwareDatetime
+"""A moment with its time zone."""
 
 
 def positional(init: _F) -> _F:
@@ -159,7 +159,11 @@ def positional(init: _F) -> _F:
 class Value(BaseModel):
     """Base of frozen data: unknown fields are kept, read-only, and come back when it is saved."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+
+    if TYPE_CHECKING:  # unknown fields are welcome, which pydantic's own signature does not say
+
+        def __init__(self, **fields: Any) -> None: ...
 
     def model_post_init(self, _context: Any, /) -> None:
         """Make the unknown fields read-only too."""

@@ -128,7 +128,7 @@ class TestWhatIsNotSpoken:
             (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400, b"'no header' is no header"),
             (b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, b"'-1' is no Content-Length"),
             (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411, b"must come with a Content-Length"),
-            (b"GET / HTTP/1.1\r\nA: " + b"x" * 70_000, 431, b"the headers are too long"),
+            (b"GET / HTTP/1.1\r\nA: " + b"x" * 700_000, 431, b"the headers are too long"),
         ],
     )
     def test_it_is_told_and_the_connection_closed(self, connection, server, sent, status, message):

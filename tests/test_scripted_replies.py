@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripted_client import ASK, ask, post, said, stream
 
 from cyclops_nb.errors import ConfigError
@@ -19,6 +21,7 @@ from cyclops_nb.testing import (
     tool_call,
     tool_calls,
 )
+from cyclops_nb.testing.answers import answer_to
 
 
 class TestText:
@@ -214,3 +217,17 @@ class TestReply:
         with ScriptedServer(reply(text("a b c", delay=0.001), delay(0.001), text(" d"))) as server:
             assert said(ask(server, stream=True)) == "a b c d"
             assert ask(server).choices[0].message.content == "a b c d"
+
+
+class TestAnyText:
+    @given(st.text(alphabet=st.characters(exclude_categories=())), st.data())
+    def test_any_text_in_any_chunks_is_streamed_whole(self, content, data):
+        """Whatever the text and the cuts, the deltas of the stream make up the text."""
+        chunks = data.draw(st.none() | st.integers(1, max(len(content), 1)))
+        stream_of = answer_to(text(content, chunks=chunks), {"stream": True}, 1)
+        (body,) = stream_of.actions
+        frames = [json.loads(line.removeprefix(b"data: ")) for line in body.split(b"\n\n")[:-2]]
+        deltas = [frame["choices"][0]["delta"].get("content", "") for frame in frames]
+        whole = json.loads(answer_to(text(content), {}, 1).actions[0])["choices"][0]["message"]["content"]
+        assert "".join(deltas).encode("utf-16", "surrogatepass") == content.encode("utf-16", "surrogatepass")
+        assert whole.encode("utf-16", "surrogatepass") == content.encode("utf-16", "surrogatepass")

@@ -19,7 +19,7 @@ from cyclops_nb.render.escape import fragment, join, root
 __all__ = ["Cell", "facts", "fold", "head", "notice", "page", "scrolling", "stylesheet", "table"]
 
 _NOT_NEEDED = re.compile(r"/\*.*?\*/|\s+|;(?=\s*\})", re.DOTALL)
-_SPACED_MARK = re.compile(r"\s*([{}:;,])\s*")
+_SPACED_MARK = re.compile(r"\s*([{};,])\s*|(:)\s+")
 Cell = object
 """What stands in a table: text, or `Markup`."""
 
@@ -41,7 +41,7 @@ def stylesheet(*names: str) -> str:
     folder = files("cyclops_nb.display") / "assets"
     text = "\n".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names)
     squeezed = _NOT_NEEDED.sub(lambda found: " " if found.group().isspace() else "", text)
-    return _SPACED_MARK.sub(r"\1", squeezed).strip()
+    return _SPACED_MARK.sub(lambda found: found[1] or found[2], squeezed).strip()
 
 
 def page(*parts: object, kind: str, styles: Sequence[str] = ()) -> Markup:

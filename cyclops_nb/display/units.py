@@ -39,12 +39,12 @@ class Unit(NamedTuple):
     @property
     def last(self) -> int:
         """The index of the last message in it."""
-        return max([self.index, *(result.index for _, result in self.calls if result)])
+        return max(self.indices)
 
     @property
-    def messages(self) -> list[Message]:
-        """All messages in it."""
-        return [self.message, *(result.message for _, result in self.calls if result)]
+    def indices(self) -> list[int]:
+        """Where the message and the results stand."""
+        return [self.index, *(result.index for _, result in self.calls if result)]
 
 
 def units(messages: Sequence[Message], start: int = 0) -> list[Unit]:

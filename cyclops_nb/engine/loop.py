@@ -39,7 +39,7 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
     try:
         state.begin()
         try:
-            yield RunStarted(session_id=state.session.id, model=plan.config.model, run_id=state.run.id)
+            yield RunStarted(session_id=state.session.id, model=plan.config.model, **state.place)
             async with aclosing(_steps(state, saver)) as events:
                 async for event in events:
                     yield event
@@ -55,7 +55,7 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
         release(state.session, state.run.id)
     if is_closed:
         return
-    yield RunFinished(run=state.run, content=state.content(), run_id=state.run.id, step=state.step)
+    yield RunFinished(run=state.run, content=state.content(), **state.place)
     if state.interrupt is not None:
         raise state.interrupt
 
@@ -99,9 +99,11 @@ async def _steps(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:
     complaints = 0
     for step in range(1, limit + 1):
         state.step = step
+        await state.keep_pace()
         async with aclosing(_ask(state)) as events:
             async for event in events:
                 yield event
+        await state.keep_pace()
         answer = _answer(state)
         if answer.tool_calls:
             async with aclosing(_use_tools(state, answer)) as events:
@@ -142,7 +144,7 @@ async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
     mailbox = Mailbox()
 
     async def ask_model(request: ModelRequest) -> AssistantMessage:
-        mailbox.put(StepStarted(run_id=state.run.id, step=state.step))
+        mailbox.put(StepStarted(**state.place))
         completion = state.completion = Completion()
         started = time.perf_counter()
         cost: float | None = None
@@ -190,6 +192,7 @@ async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerato
         async with aclosing(work.events()) as events:
             async for event in events:
                 yield event
+        await state.keep_pace()
     finally:
         state.add([answer, *work.results()])
         state.finish_step()
@@ -202,5 +205,5 @@ async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerato
 
 def _step_finished(state: RunState, answer: AssistantMessage) -> StepFinished:
     return StepFinished(
-        message=answer, usage=answer.usage, cost=answer.cost, run_id=state.run.id, step=state.step
+        message=answer, usage=answer.usage, cost=answer.cost, **state.place
     )

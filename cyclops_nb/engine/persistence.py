@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclops_nb.config import Durability
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionStore
+
+if TYPE_CHECKING:
+    from cyclops_nb.stores.base import SessionStore
 
 __all__ = ["GRACE_SECONDS", "Saver", "uncancelled"]
 

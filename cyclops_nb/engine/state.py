@@ -7,22 +7,25 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import TypeAdapter
 
 from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Durability, config_key
 from cyclops_nb.engine.middleware import Middleware
+from cyclops_nb.events import Place
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.models.base import Completion, Model, ModelRequest
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.runs import Run, RunError, StopReason
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionStore
 from cyclops_nb.tools import Tool
 from cyclops_nb.usage import total
 from cyclops_nb.values import new_id
+
+if TYPE_CHECKING:
+    from cyclops_nb.stores.base import SessionStore
 
 __all__ = ["CURRENT_RUN", "CallerThread", "NestedRun", "RunPlan", "RunState"]
 
@@ -67,6 +70,8 @@ class RunPlan:
     agent: Any = None
     caller: CallerThread | None = None
     """None: such tools get a worker thread like all others."""
+    pace: Callable[[], Awaitable[None]] | None = None
+    """Waits until a reader on another thread has taken all events; a reader on this loop sets the pace by itself."""
     run_id: str = field(default_factory=new_id)
 
 
@@ -100,6 +105,11 @@ class RunState:
         known = self.plan.config.input_limit or endpoint.context_window
         return known or pricing.context_window(endpoint.model, endpoint.base_url)
 
+    @property
+    def place(self) -> Place:
+        """Where events of this moment belong."""
+        return {"run_id": self.run.id, "step": self.step}
+
     def begin(self) -> None:
         """Put the input, the settings and the run's record into the session."""
         tools = [tool.schema() for tool in self.plan.tools.values()]
@@ -116,6 +126,11 @@ class RunState:
         self.session.messages.extend(messages)
         if any(isinstance(message, AssistantMessage) for message in messages):
             self.completion = None
+
+    async def keep_pace(self) -> None:
+        """Go on only when the reader has seen all that was told, so that leaving a stream stops the run right there."""
+        if self.plan.pace is not None:
+            await self.plan.pace()
 
     def request(self) -> ModelRequest:
         """Return what the model is asked in the present step."""

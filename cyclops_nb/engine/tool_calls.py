@@ -56,9 +56,10 @@ class ToolStep:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Run all calls, telling what happens; the results stand in `results` also when this is stopped early."""
-        place = {"run_id": self._state.run.id, "step": self._state.step}
+        place = self._state.place
         for call in self._calls:
             yield ToolCallReady(call=call, **place)
+        await self._state.keep_pace()
         context = contextvars.copy_context()
         context.run(CURRENT_RUN.set, self._state)
         self._tasks.extend(asyncio.create_task(self._run(call), context=context.copy()) for call in self._calls)
@@ -111,7 +112,7 @@ class ToolStep:
             outcome = _Outcome(message, error if isinstance(error, Exception) else RuntimeError(describe(error)))
         duration = time.perf_counter() - started
         message = outcome.message.model_copy(update={"duration": duration})
-        place = {"run_id": self._state.run.id, "step": self._state.step}
+        place = self._state.place
         self._mailbox.put(ToolResult(message=message, duration=duration, **place))
         return _Outcome(message, outcome.fatal)
 

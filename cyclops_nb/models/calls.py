@@ -13,7 +13,7 @@ from typing import Any
 
 from cyclops_nb.accumulator import Accumulator
 from cyclops_nb.errors import ModelError
-from cyclops_nb.events import Event, ToolCallDelta, ToolCallStarted
+from cyclops_nb.events import Event, Place, ToolCallDelta, ToolCallStarted
 from cyclops_nb.models.surrogates import SurrogateJoiner
 from cyclops_nb.values import clean_text, new_id
 
@@ -38,7 +38,7 @@ class _Call:
 class CallReader:
     """Reads the ``tool_calls`` entries of the deltas of one answer."""
 
-    def __init__(self, accumulator: Accumulator, place: Mapping[str, Any]) -> None:
+    def __init__(self, accumulator: Accumulator, place: Place) -> None:
         self._accumulator = accumulator
         self._place = place
         self._calls: list[_Call] = []

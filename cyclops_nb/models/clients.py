@@ -8,6 +8,7 @@ shutdown of asynchronous generators, so the client lives in one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import sys
 import threading
@@ -44,7 +45,7 @@ class ClientPool:
         self._given_loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._lock = threading.Lock()
         self._holders: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[Endpoint, AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]]
+            asyncio.AbstractEventLoop, tuple[Endpoint, AsyncOpenAI]
         ] = weakref.WeakKeyDictionary()
 
     async def get(self, endpoint: Endpoint) -> AsyncOpenAI:
@@ -57,10 +58,12 @@ class ClientPool:
         known = self._holders.get(loop)
         if known is not None and known[0] == endpoint:
             return known[1]
-        holder = _hold(self._make(endpoint))
-        client = await anext(holder)
-        with self._lock:
-            self._holders[loop] = (endpoint, client, holder)
+        client = await self._make(endpoint)
+        closing = _Closing(loop)
+        holder = _hold(client, closing)
+        await anext(holder)
+        closing.when_gone(self, holder)
+        self._holders[loop] = (endpoint, client)
         return client
 
     def _check_given(self, loop: asyncio.AbstractEventLoop) -> AsyncOpenAI:
@@ -87,7 +90,7 @@ class ClientPool:
             headers["Authorization"] = openai.Omit()
         return headers
 
-    def _make(self, endpoint: Endpoint) -> AsyncOpenAI:
+    async def _make(self, endpoint: Endpoint) -> AsyncOpenAI:
         import openai
 
         options: dict[str, Any] = {}
@@ -108,11 +111,55 @@ class ClientPool:
         if endpoint.host != host_of(OPENAI_URL):
             # read from the environment by the client, and nobody else's business
             client.organization = client.project = None
+        if getattr(client, "_platform", "") is None:
+            # else its first request asks for it in asyncio's pool, and the pool's thread stays
+            client._platform = await run_in_thread(openai._base_client.get_platform)  # noqa: SLF001
         return client
 
 
-async def _hold(client: AsyncOpenAI) -> AsyncGenerator[AsyncOpenAI, None]:
+class _Closing:
+    """Closes a client when its agent is gone, if that is before the end of the loop.
+
+    The holder is kept alive from outside the agent: were it garbage together with the agent, its sockets would be
+    finalised in any order, and complain.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+        self._finalizer: weakref.finalize[Any, Any] | None = None
+
+    def when_gone(self, pool: ClientPool, holder: AsyncGenerator[None, None]) -> None:
+        self._finalizer = weakref.finalize(pool, self._close, holder)
+        self._finalizer.atexit = False
+
+    def done(self) -> None:
+        if self._finalizer is not None:
+            self._finalizer.detach()
+
+    def _close(self, holder: AsyncGenerator[None, None]) -> None:
+        loop = self._loop()
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # closed meanwhile, and the client with it
+                loop.call_soon_threadsafe(_begin_closing, holder)
+
+
+def _begin_closing(holder: AsyncGenerator[None, None]) -> None:
+    task = asyncio.get_running_loop().create_task(_close(holder))
+    _CLOSING.add(task)
+    task.add_done_callback(_CLOSING.discard)
+
+
+async def _close(holder: AsyncGenerator[None, None]) -> None:
+    await holder.aclose()
+
+
+_CLOSING: set[asyncio.Task[None]] = set()
+"""A loop only keeps weak references to its tasks."""
+
+
+async def _hold(client: AsyncOpenAI, closing: _Closing) -> AsyncGenerator[None, None]:
     try:
-        yield client
+        yield
     finally:
+        closing.done()
         await client.close()

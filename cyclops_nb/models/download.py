@@ -126,9 +126,7 @@ def fetch(file: ModelFile, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(folder)
         # not in the system's temporary folder: a move is one step within a file system only
-        with tempfile.TemporaryDirectory(
-            prefix=".download-", dir=folder, ignore_cleanup_errors=True
-        ) as scratch:
+        with tempfile.TemporaryDirectory(prefix=".download-", dir=folder, ignore_cleanup_errors=True) as scratch:
             fresh = _unpack(_download(file, Path(scratch)), file)
             # another process may have been faster, and Windows does not replace a file that is in use
             if not _is_intact(target, file):

@@ -138,7 +138,7 @@ def _start_error(path: Path, log: str) -> ModelError:
     """Tell why the start failed: llama.cpp's first error says it best, or Python's last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()] or ["it gave no reason"]
     marked = [line.partition(" E ")[2] for line in lines if " E " in line]
-    reason = marked[0].partition(": ")[2] if marked else lines[-1]
+    reason = marked[0].partition(": ")[2] if marked else lines[-1].rstrip(".")
     return ModelError(
         f"llama.cpp cannot serve the model file {str(path)!r}: {reason}. Give a GGUF file that this version "
         f"of llama.cpp reads and that fits into memory, or upgrade it: pip install -U xllamacpp"

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from cyclops_nb.errors import ModelError
-from cyclops_nb.events import Event, ReasoningDelta, TextDelta
+from cyclops_nb.events import Event, Place, ReasoningDelta, TextDelta
 from cyclops_nb.messages import ReasoningPart, TextPart
 from cyclops_nb.models.base import Completion
 from cyclops_nb.models.calls import CallReader
@@ -96,7 +96,7 @@ class ChatReader:
 
     def __init__(self, completion: Completion, run_id: str = "", step: int = 0) -> None:
         self._completion = completion
-        self._place = {"run_id": run_id, "step": step}
+        self._place: Place = {"run_id": run_id, "step": step}
         self._decoder = SSEDecoder()
         self._usage: dict[str, Any] = {}
         self._calls = CallReader(completion.accumulator, self._place)

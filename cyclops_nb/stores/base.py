@@ -6,7 +6,8 @@ what the stores of this library can do beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ from cyclops_nb.session import Parent, Session
 from cyclops_nb.usage import Usage
 from cyclops_nb.values import Text, Timestamp, Value
 
-__all__ = ["SessionInfo", "SessionStore", "title_of"]
+__all__ = ["SessionInfo", "SessionStore", "newest_first", "session_info", "title_of"]
 
 _TITLE_LENGTH = 80
 
@@ -101,3 +102,31 @@ def title_of(session: Session) -> str:
             line = " ".join(message.text[: 20 * _TITLE_LENGTH].split())
             return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
     return ""
+
+
+def session_info(
+    session: Session,
+    message_count: int,
+    *,
+    updated_at: datetime,
+    path: Path | None = None,
+    backup: bool = False,
+) -> SessionInfo:
+    """Return what there is to tell about `session`, of which the messages need not be all there."""
+    return SessionInfo(
+        id=session.id,
+        title=title_of(session),
+        message_count=message_count,
+        run_count=len(session.runs),
+        usage=session.usage,
+        cost=session.cost,
+        updated_at=updated_at,
+        parent=session.parent,
+        path=path,
+        backup=backup,
+    )
+
+
+def newest_first(infos: Iterable[SessionInfo]) -> list[SessionInfo]:
+    """Return `infos` in the order in which stores list them."""
+    return sorted(infos, key=lambda info: (-info.updated_at.timestamp(), info.id))

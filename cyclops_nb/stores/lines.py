@@ -31,7 +31,7 @@ from cyclops_nb.errors import InputError, SessionConflictError, SessionFormatErr
 from cyclops_nb.messages import AnyMessage, Message
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
-from cyclops_nb.values import FrozenJson
+from cyclops_nb.values import FrozenJson, clean_json
 
 __all__ = ["Outline", "Parsed", "Record", "encode", "parse", "snapshot", "to_outline", "to_session"]
 
@@ -91,15 +91,19 @@ class Record:
     """How many messages are stored."""
     head: str
     """The session without its lists, as JSON."""
-    runs: dict[str, Run]
+    runs: list[Run]
     configs: dict[str, Any]
 
     @classmethod
     def of(cls, session: Session) -> Record:
         """Return the record of a session that was just stored or read."""
-        runs = {run.id: run for run in session.runs}
         return cls(
-            session.id, session.created_at, len(session.messages), _head(session), runs, dict(session.configs)
+            session_id=session.id,
+            created_at=session.created_at,
+            count=len(session.messages),
+            head=_head(session),
+            runs=list(session.runs),
+            configs=dict(session.configs),
         )
 
     def addition(self, session: Session, messages: Sequence[Message]) -> tuple[bytes, Record]:
@@ -119,12 +123,11 @@ class Record:
                 "with it, or save this one first"
             )
         head = _head(session)
-        runs = {run.id: run for run in session.runs if _is_new(run, self.runs.get(run.id))}
-        configs = {key: config for key, config in session.configs.items() if _is_new(config, self.configs.get(key))}
+        configs = {key: value for key, value in session.configs.items() if self.configs.get(key) != value}
         line = _Addition.model_construct(
             start=self.count,
             messages=list(messages),
-            runs=list(runs.values()),
+            runs=_changed(session.runs, self.runs),
             configs=configs,
             session=session if head != self.head else None,
         )
@@ -133,14 +136,20 @@ class Record:
             created_at=self.created_at,
             count=self.count + len(messages),
             head=head,
-            runs={**self.runs, **runs} if runs else self.runs,
-            configs={**self.configs, **configs} if configs else self.configs,
+            runs=list(session.runs),
+            configs={**self.configs, **configs},
         )
         return _dumped(line, session, exclude={"session": _LISTS}), after
 
 
-def _is_new(value: Any, known: Any) -> bool:
-    return value is not known and value != known  # comparing whole models is slow, and rarely needed
+def _changed(runs: list[Run], known: list[Run]) -> list[Run]:
+    """Return those of `runs` that are not in `known`."""
+    same = max(len(known) - 1, 0)
+    if runs[:same] != known[:same]:
+        same = 0
+    # as a rule all but the last are the very same objects, which lists find out without looking into them
+    records = {run.id: run for run in known[same:]}
+    return [run for run in runs[same:] if records.get(run.id) != run]
 
 
 def _head(session: Session) -> str:
@@ -214,7 +223,7 @@ def _loads(line: bytes) -> Any:
         return from_json(line)
     except ValueError:
         # the fast reader refuses deep nesting and escaped lone surrogates, which other programs write
-        return json.loads(line.decode())
+        return clean_json(json.loads(line.decode()))
 
 
 def _damage(where: str, number: int, text: str) -> SessionFormatError:
@@ -224,8 +233,8 @@ def _damage(where: str, number: int, text: str) -> SessionFormatError:
     )
 
 
-def to_session(parsed: Parsed, session_id: str, where: str) -> Session:
-    """Return the session that stored lines hold.
+def to_session(parsed: Parsed, session_id: str | None, where: str) -> Session:
+    """Return the session that stored lines hold; with a `session_id`, only if that is its id.
 
     Raises
     ------
@@ -244,7 +253,7 @@ class Outline(NamedTuple):
     message_count: int
 
 
-def to_outline(parsed: Parsed, session_id: str, where: str) -> Outline:
+def to_outline(parsed: Parsed, session_id: str | None, where: str) -> Outline:
     """Return the outline of the session that stored lines hold; raises what `to_session` raises, but for messages."""
     session, messages = _assemble(parsed, session_id, where)
     for line in messages:
@@ -275,11 +284,12 @@ class _RawMessages(NamedTuple):
             raise _damage(where, self.number, f"holds what is no message ({_first(error)})") from error
 
 
-def _assemble(parsed: Parsed, session_id: str, where: str) -> tuple[Session, list[_RawMessages]]:
+def _assemble(parsed: Parsed, session_id: str | None, where: str) -> tuple[Session, list[_RawMessages]]:
     """Return the session without messages, and its messages as they are stored, line by line."""
     (number, first), *rest = parsed.lines
     messages = [_take_messages(first, number, where)]
     session = _validated(Session, first, number, where)
+    session_id = session_id or session.id
     _check_owner(session, session_id, number, where)
     count = len(messages[0].raw)
     runs, configs = session.runs, session.configs
@@ -296,7 +306,7 @@ def _assemble(parsed: Parsed, session_id: str, where: str) -> tuple[Session, lis
             _check_owner(session, session_id, number, where)
         for run in addition.runs:
             place = places.setdefault(run.id, len(runs))
-            runs[place : place + 1] = [run]
+            runs[place : place + 1] = [run]  # in its place, or at the end
         configs.update(addition.configs)
     session.runs, session.configs = runs, configs
     return session, messages

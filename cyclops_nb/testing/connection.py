@@ -64,6 +64,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Collect bytes; a request that comes while another is answered waits its turn."""
+        if self._closing:
+            return
         self._buffer += data
         if self._task is None:
             self._read()
@@ -128,8 +130,9 @@ class Connection(asyncio.Protocol):
         body = dump(refusal(reason).body)
         answer = Answer(status, (("content-type", "application/json"), ("connection", "close")), (body,))
         self._transport.write(_head_of(answer) + body)
+        # closing with bytes unread would reset the connection, and the client could lose the reason
+        self._transport.write_eof()
         self._closing = True
-        self._transport.close()
 
     async def _answer(self, request: RecordedRequest) -> None:
         try:

@@ -2,8 +2,9 @@
 
 It runs an event loop of its own in a thread of its own, so that it is the same from a script, from any event
 loop and from a notebook's kernel, and never touches the caller's loop. The socket listens before
-`ScriptedServer.start` returns: a client may connect at once. Everything that other threads read is guarded by
-one condition, which also wakes those who wait.
+`ScriptedServer.start` returns: a client may connect at once. Connections are accepted here and not by
+`asyncio.Server`, which up to Python 3.11 loses those that come while it closes. Everything that other threads
+read is guarded by one condition, which also wakes those who wait.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import atexit
 import socket
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -224,7 +225,8 @@ class ScriptedServer:
             raise ConfigError(f"the server runs already, at {self.base_url!r}; stop it before starting it again")
         listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self._base_url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        self._loop, self._stopping = asyncio.new_event_loop(), asyncio.Event()
+        listener.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+        self._loop, self._stopping = asyncio.SelectorEventLoop(), asyncio.Event()
         # a daemon, so that a notebook whose kernel ends with a server still running is not kept alive by it
         self._thread = threading.Thread(
             target=self._run, args=(self._loop, listener, self._stopping), name="ScriptedServer", daemon=True
@@ -307,12 +309,20 @@ class ScriptedServer:
 
     async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(self), sock=listener)
+        connecting: set[asyncio.Task[object]] = set()
+
+        def accept() -> None:
+            with suppress(OSError):
+                client = listener.accept()[0]
+                task = loop.create_task(loop.connect_accepted_socket(lambda: Connection(self), client))
+                connecting.add(task)
+                task.add_done_callback(connecting.discard)
+
+        loop.add_reader(listener, accept)
         await stopping.wait()
-        server.close()
-        # a connection that is just being accepted is a task of the loop first, and shows up only a moment later
+        loop.remove_reader(listener)
+        listener.close()
         while self._connections or len(asyncio.all_tasks()) > 1:
             for connection in tuple(self._connections):
                 connection.stop()
             await asyncio.sleep(0)
-        await server.wait_closed()

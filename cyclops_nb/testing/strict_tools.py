@@ -100,6 +100,7 @@ def _tool_choice_problems(choice: Any, names: set[str]) -> Iterator[Failure]:
     function = choice.get("function")
     if not isinstance(function, dict) or "name" not in function:
         yield missing("tool_choice.function.name")
+    yield from text_problems("tool_choice.function.name", function["name"])
     if function["name"] not in names:
         message = f"Invalid value for 'tool_choice': function '{function['name']}' is not in 'tools'."
         yield refusal(message, "tool_choice", "invalid_value")

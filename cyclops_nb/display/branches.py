@@ -1,0 +1,296 @@
+"""Conversations side by side: what they have in common, where they part, and what each branch cost.
+
+Branches are compared by what was said, so two sessions that were never forked from one another can be compared as
+well. Numbers are those of the branch alone: the messages after the common part, and the runs that made them. A run
+counts whole, also where its first messages are common ones, since that is what the answer in the branch cost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from cyclops_nb.display.content_keys import common_prefix, content_keys
+from cyclops_nb.display.words import short_id
+from cyclops_nb.displayable import Displayable
+from cyclops_nb.errors import InputError
+from cyclops_nb.messages import AssistantMessage, Message
+from cyclops_nb.render.text import one_line
+from cyclops_nb.response import AgentResponse
+from cyclops_nb.runs import Run
+from cyclops_nb.session import Session
+from cyclops_nb.usage import Usage, total
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Branch", "Comparison", "compare"]
+
+_NO_SETTINGS = {"cyclops_nb"}
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = list(values)
+    return None if None in known else float(sum(value for value in known if value is not None))
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One conversation of a comparison, as it was when it was compared."""
+
+    label: str
+    session_id: str
+    messages: tuple[Message, ...] = field(repr=False)
+    """All its messages, the common ones included."""
+    keys: tuple[Hashable, ...] = field(repr=False)
+    """What each message says, to be compared."""
+    shared: int
+    """How many messages, from the first, all branches have in common."""
+    runs: tuple[Run, ...] = field(repr=False)
+    """The runs that made the messages after the common ones."""
+    session_runs: tuple[Run, ...] = field(repr=False)
+    """All runs of the session, also inherited ones and those whose messages are gone."""
+    settings: Mapping[str, Any] = field(repr=False)
+    """The settings of the last run of the branch."""
+
+    @property
+    def own(self) -> tuple[Message, ...]:
+        """The messages after the common ones."""
+        return self.messages[self.shared :]
+
+    @property
+    def answers(self) -> list[AssistantMessage]:
+        """The completions among them."""
+        return [message for message in self.own if isinstance(message, AssistantMessage)]
+
+    @property
+    def tool_calls(self) -> int:
+        """How often they call a tool."""
+        return sum(len(message.tool_calls) for message in self.answers)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of the branch; None if unknown."""
+        return total([*(run.usage for run in self.runs), *(message.usage for message in self._without_run())])
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars of the branch; None if unknown."""
+        return _sum([*(run.cost for run in self.runs), *(message.cost for message in self._without_run())])
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds that its runs took; None if unknown."""
+        return _sum([*(run.duration for run in self.runs), *(message.duration for message in self._without_run())])
+
+    @property
+    def usage_complete(self) -> bool:
+        """False if more tokens were used than were reported."""
+        return all(run.usage_complete for run in self.runs)
+
+    @property
+    def models(self) -> list[str]:
+        """The models that answered, in the order of their first answer."""
+        named = [message.model for message in self.answers if message.model]
+        return list(dict.fromkeys(named or [run.model for run in self.runs]))
+
+    @property
+    def stop_reason(self) -> str | None:
+        """How the last run of the branch ended; None if there is none, or it has no end."""
+        return self.runs[-1].stop_reason if self.runs else None
+
+    @property
+    def session_cost(self) -> float | None:
+        """Dollars of all runs of the session; None if unknown."""
+        return _sum(run.cost for run in self.session_runs)
+
+    def _without_run(self) -> list[AssistantMessage]:
+        """Return completions that no run of the session accounts for, as in imported conversations."""
+        known = {run.id for run in self.runs}
+        return [message for message in self.answers if message.run_id not in known]
+
+
+@dataclass(frozen=True)
+class Comparison(Displayable):
+    """Conversations side by side; made by `compare`, shown by a notebook.
+
+    Examples
+    --------
+    >>> a = Session(title="A")
+    >>> comparison = compare(a, a.fork(title="B"))
+    >>> comparison.labels, comparison.shared
+    (['A', 'B'], 0)
+    """
+
+    branches: tuple[Branch, ...]
+    """What is compared, in the order it was given."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the branches."""
+        return [branch.label for branch in self.branches]
+
+    @property
+    def shared(self) -> int:
+        """How many messages, from the first, all branches have in common."""
+        return self.branches[0].shared
+
+    @property
+    def differing_settings(self) -> list[str]:
+        """The names of the settings that are not the same for all branches, in alphabetical order."""
+        names = {name for branch in self.branches for name in branch.settings} - _NO_SETTINGS
+        first = self.branches[0].settings
+        return sorted(
+            name for name in names if any(branch.settings.get(name) != first.get(name) for branch in self.branches)
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers of the comparison as a table, a row per branch.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: ``label``, ``session_id``; ``shared`` (messages all branches have in common); of the part after
+            them ``messages``, ``steps`` (completions), ``tool_calls``, ``requests``, ``input_tokens``,
+            ``output_tokens``, ``cached_tokens``, ``reasoning_tokens`` (missing if unknown), ``usage_complete``,
+            ``cost`` (dollars), ``duration`` (seconds), ``model`` (several are joined by commas), ``stop_reason``;
+            of the whole session ``session_runs`` and ``session_cost``; and a ``config.<name>`` for each setting that
+            is not the same for all.
+
+        Examples
+        --------
+        >>> a = Session(title="A")
+        >>> list(compare(a, a.fork(title="B")).to_frame()["label"])
+        ['A', 'B']
+        """
+        import pandas as pd
+
+        names = self.differing_settings
+        frame = pd.DataFrame([_row(branch, names) for branch in self.branches])
+        return frame.astype(dict.fromkeys(_WHOLE_NUMBERS, "Int64") | dict.fromkeys(_FRACTIONS, "float64"))
+
+
+_TOKENS = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_WHOLE_NUMBERS = ("shared", "messages", "steps", "tool_calls", *_TOKENS, "session_runs")
+_FRACTIONS = ("cost", "duration", "session_cost")
+
+
+def _row(branch: Branch, settings: Sequence[str]) -> dict[str, Any]:
+    usage = branch.usage
+    return {
+        "label": branch.label,
+        "session_id": branch.session_id,
+        "shared": branch.shared,
+        "messages": len(branch.own),
+        "steps": len(branch.answers),
+        "tool_calls": branch.tool_calls,
+        **{name: None if usage is None else getattr(usage, name) for name in _TOKENS},
+        "usage_complete": branch.usage_complete,
+        "cost": branch.cost,
+        "duration": branch.duration,
+        "model": ", ".join(branch.models),
+        "stop_reason": branch.stop_reason,
+        "session_runs": len(branch.session_runs),
+        "session_cost": branch.session_cost,
+        **{f"config.{name}": branch.settings.get(name) for name in settings},
+    }
+
+
+def compare(*items: Session | AgentResponse, labels: Sequence[str] | None = None) -> Comparison:
+    """Compare conversations: what they have in common, where they part, what each branch cost.
+
+    Parameters
+    ----------
+    *items : Session or AgentResponse
+        Two or more. A response stands for its session up to the last message of the run.
+    labels : sequence of str, optional
+        A name for each; by default its title, or the beginning of its id.
+
+    Returns
+    -------
+    Comparison
+        A picture of this moment, which a notebook shows side by side; ``.to_frame()`` has the numbers.
+
+    Raises
+    ------
+    InputError
+        A ValueError too: if there are fewer than two, one is no conversation, or `labels` does not fit.
+
+    Examples
+    --------
+    >>> session = Session(title="first")
+    >>> other = session.fork(title="second")
+    >>> compare(session, other).labels
+    ['first', 'second']
+    """
+    if len(items) < 2:  # noqa: PLR2004 - one alone has nothing to be compared with
+        raise InputError(f"compare needs two or more sessions or responses, got {len(items)}: give compare(a, b)")
+    given = [_given_messages(item) for item in items]
+    sessions = [session for session, _ in given]
+    names = _default_labels(sessions) if labels is None else _given_labels(labels, len(given))
+    keys = [tuple(content_keys(messages)) for _, messages in given]
+    shared = common_prefix(keys)
+    parts = zip(names, given, keys, strict=True)
+    return Comparison(tuple(_branch(name, *pair, said, shared) for name, pair, said in parts))
+
+
+def _given_messages(item: object) -> tuple[Session, tuple[Message, ...]]:
+    """Return the session that an item belongs to, and the conversation that it stands for."""
+    if isinstance(item, Session):
+        return item, tuple(item.messages)
+    if not isinstance(item, AgentResponse):
+        raise InputError(
+            f"compare takes sessions and responses, got a {type(item).__name__}: "
+            "give each as an argument of its own, and load stored sessions first"
+        )
+    messages = item.session.messages
+    last = item.messages[-1].id if item.messages else None
+    end = next((index for index, message in enumerate(messages, 1) if message.id == last), None)
+    if end is not None:
+        return item.session, tuple(messages[:end])
+    # truncated since: what stood before the run is what is older than it
+    older = takewhile(lambda message: message.created_at <= item.run.started_at, messages)
+    return item.session, (*older, *item.messages)
+
+
+def _given_labels(labels: Sequence[str], wanted: int) -> list[str]:
+    names = [labels] if isinstance(labels, str) else [str(name) for name in labels]
+    if len(names) != wanted:
+        raise InputError(f"labels must have a name for each of the {wanted} conversations, got {len(names)}: {names!r}")
+    return _unique(names)
+
+
+def _default_labels(sessions: Sequence[Session]) -> list[str]:
+    """Return the titles, with the id behind those that sessions share, as forks do."""
+    titles = Counter({session.id: session.title for session in sessions}.values())
+    return _unique(
+        [
+            f"{one_line(session.title)} ({short_id(session.id)})"
+            if session.title and titles[session.title] > 1
+            else one_line(session.title or short_id(session.id))
+            for session in sessions
+        ]
+    )
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    seen: Counter[str] = Counter()
+    result = []
+    for name in names:
+        seen[name] += 1
+        result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return result
+
+
+def _branch(
+    label: str, session: Session, messages: tuple[Message, ...], keys: tuple[Hashable, ...], shared: int
+) -> Branch:
+    session_runs = tuple(session.runs)
+    made = {message.run_id for message in messages[shared:]}
+    runs = tuple(run for run in session_runs if run.id in made)
+    last = next((run.config for run in reversed(runs or session_runs) if run.config is not None), "")
+    settings = session.configs.get(last, {})
+    return Branch(label, session.id, messages, keys, shared, runs, session_runs, settings)

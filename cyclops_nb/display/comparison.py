@@ -1,0 +1,190 @@
+"""A comparison as HTML and as plain text: the common part once, the branches side by side, then the numbers.
+
+Rows are aligned by turn: what answers the n-th question stands beside what answers it in the other branches, the steps
+of a turn from its top and its final answer in its last row, however many steps each branch took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import zip_longest
+
+from markupsafe import Markup
+
+from cyclops_nb.display.branches import Branch, Comparison
+from cyclops_nb.display.conversation import STYLES, conversation, unit_block
+from cyclops_nb.display.html import fold, head, page, scrolling
+from cyclops_nb.display.metrics import Metrics, metrics
+from cyclops_nb.display.parts import Images, Room
+from cyclops_nb.display.plain import conversation_text
+from cyclops_nb.display.transcript import run_ends
+from cyclops_nb.display.units import Unit, units
+from cyclops_nb.display.wording import changes
+from cyclops_nb.display.words import count, index_range
+from cyclops_nb.messages import AssistantMessage, UserMessage
+from cyclops_nb.render.escape import fragment, join, label
+
+__all__ = ["comparison_page", "comparison_text"]
+
+_ROOM = 500_000  # characters of HTML for the branches
+_COMMON_ROOM = 150_000
+Row = list[Unit | None]
+
+
+def comparison_page(comparison: Comparison) -> Markup:
+    """Return a comparison as HTML."""
+    branches = comparison.branches
+    title = f"Comparison of {count(len(branches), 'conversation')}"
+    return page(
+        head(title, _common_words(comparison)),
+        _common(comparison),
+        _columns(comparison),
+        _numbers(comparison, metrics(comparison)),
+        kind="comparison",
+        styles=(*STYLES, "comparison"),
+    )
+
+
+def _common_words(comparison: Comparison) -> str:
+    if not comparison.shared:
+        return "no messages in common"
+    own = ", ".join(f"{len(branch.own):,}" for branch in comparison.branches)
+    return f"{count(comparison.shared, 'message')} in common, then {own}"
+
+
+def _common(comparison: Comparison) -> Markup | str:
+    if not comparison.shared:
+        return ""
+    messages = comparison.branches[0].messages[: comparison.shared]
+    summary = f"{index_range(0, comparison.shared - 1)}: {count(comparison.shared, 'message')} in common"
+    return fold(summary, conversation(messages, expected=False, room=_COMMON_ROOM), kind="middle")
+
+
+def _turns(all_units: Sequence[Unit]) -> list[list[Unit]]:
+    turns: list[list[Unit]] = []
+    for unit in all_units:
+        if not turns or isinstance(unit.message, UserMessage):
+            turns.append([])
+        turns[-1].append(unit)
+    return turns
+
+
+def _is_final(unit: Unit) -> bool:
+    return isinstance(unit.message, AssistantMessage) and not unit.calls
+
+
+def rows(branches: Sequence[Branch]) -> Iterator[Row]:
+    """Return the messages of the branches in rows, with a unit or None for each branch."""
+    all_turns = [_turns(units(branch.own, branch.shared)) for branch in branches]
+    for turn in zip_longest(*all_turns, fillvalue=()):
+        leads = [list(part[:-1] if part and _is_final(part[-1]) else part) for part in turn]
+        finals = [part[-1] if part and _is_final(part[-1]) else None for part in turn]
+        for row in zip_longest(*leads):
+            yield list(row)
+        if any(finals):
+            yield finals
+
+
+def _columns(comparison: Comparison) -> Markup | str:
+    branches = comparison.branches
+    ends = [run_ends(branch.session_runs, branch.messages) for branch in branches]
+    images = Images()
+    shown: list[Markup] = []
+    room = _ROOM
+    all_rows = list(rows(branches))
+    if not all_rows:
+        return fragment('<div class="cy-note">{}</div>', "they say the same")
+    for row in all_rows:
+        cells = _row(row, branches, ends, images)
+        room -= len(cells)
+        if room < 0:
+            break
+        shown.append(cells)
+    header = join(fragment('<th scope="col">{}</th>', label(branch.label)) for branch in branches)
+    rest = len(all_rows) - len(shown)
+    more = fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more row')} of messages not shown") if rest else ""
+    columns = fragment('<table class="cy-columns"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', header, join(shown))
+    return scrolling(columns, "branches side by side") + more
+
+
+def _row(row: Row, branches: Sequence[Branch], ends: Sequence[dict[int, Markup]], images: Images) -> Markup:
+    keys = [None if unit is None else _key(unit, branch) for unit, branch in zip(row, branches, strict=True)]
+    notes = [_notices(unit, end) for unit, end in zip(row, ends, strict=True)]
+    if None not in keys and len(set(keys)) == 1 and not any(notes):
+        same = fragment('<div class="cy-same">{}</div>', "the same in all")
+        return fragment(
+            '<tr><td colspan="{}">{}{}</td></tr>', len(row), same, unit_block(_unit(row[0]), Room(images=images), expected=False)
+        )
+    cells = []
+    for place, (unit, key) in enumerate(zip(row, keys, strict=True)):
+        if unit is None:
+            cells.append(fragment('<td class="cy-none"></td>'))
+            continue
+        twin = keys.index(key)
+        body = _twin(unit, branches[twin]) if twin < place else _different(unit, row[:place], images)
+        cells.append(fragment("<td>{}{}</td>", body, notes[place]))
+    return fragment("<tr>{}</tr>", join(cells))
+
+
+def _unit(unit: Unit | None) -> Unit:
+    if unit is None:
+        raise ValueError("a row that is the same in all branches has no empty cell")
+    return unit
+
+
+def _key(unit: Unit, branch: Branch) -> Hashable:
+    return tuple(branch.keys[index] for index in unit.indices)
+
+
+def _notices(unit: Unit | None, ends: dict[int, Markup]) -> Markup:
+    return join(ends.get(index, "") for index in unit.indices) if unit else Markup("")
+
+
+def _twin(unit: Unit, branch: Branch) -> Markup:
+    said = fragment("the same as in {}", label(branch.label))
+    return fragment('<div class="cy-same"><span class="cy-i">{}</span> {}</div>', index_range(unit.index, unit.last), said)
+
+
+def _different(unit: Unit, before: Sequence[Unit | None], images: Images) -> Markup:
+    """Return a message, and what its wording changes of the first one in the row."""
+    block = unit_block(unit, Room(images=images), expected=False)
+    first = next((other for other in before if other is not None), None)
+    if first is None or first.message.role != unit.message.role:
+        return block
+    marked = changes(first.message.text, unit.message.text)
+    if marked is None:
+        return block
+    return block + fold("changed words", marked, kind="changed", is_open=isinstance(unit.message, UserMessage))
+
+
+def _numbers(comparison: Comparison, groups: Metrics) -> Markup:
+    width = len(comparison.branches) + 1
+    header = join(fragment('<th scope="col">{}</th>', label(name)) for name in comparison.labels)
+    bodies = []
+    for name, lines in groups:
+        title = fragment('<tr><th class="cy-group" colspan="{}" scope="rowgroup">{}</th></tr>', width, name)
+        cells = join(
+            fragment('<tr><th scope="row">{}</th>{}</tr>', line, join(fragment("<td>{}</td>", value) for value in values))
+            for line, values in lines
+        )
+        bodies.append(fragment("<tbody>{}{}</tbody>", title, cells))
+    table = fragment(
+        '<table class="cy-table"><thead><tr><td></td>{}</tr></thead>{}</table>', header, join(bodies)
+    )
+    return scrolling(table, "the branches in numbers")
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a comparison in words."""
+    branches = comparison.branches
+    parts = [f"Comparison of {count(len(branches), 'conversation')}: {_common_words(comparison)}"]
+    if comparison.shared:
+        parts.append("in common\n" + conversation_text(branches[0].messages[: comparison.shared]))
+    parts += [f"--- {branch.label} ---\n{conversation_text(branch.own, branch.shared)}".rstrip() for branch in branches]
+    lines = [["", *comparison.labels]]
+    for name, group in metrics(comparison):
+        lines += [[name, *("" for _ in branches)], *([f"  {line}", *values] for line, values in group)]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    parts.append("\n".join(table))
+    return "\n\n".join(parts)

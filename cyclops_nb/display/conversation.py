@@ -1,0 +1,214 @@
+"""Messages as HTML, one below the other: who said what, and what the tools did.
+
+Every message shows its index, since that is what `fork`, `truncate` and `edit` take. A result is shown with the call
+that it answers and carries its own index there. Nothing asks whether a transcript is valid; looking at one is how its
+fault is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from cyclops_nb.display.html import facts, fold, page
+from cyclops_nb.display.parts import PART_LIMIT, Images, Room, call, content, preview, stray_result
+from cyclops_nb.display.units import Unit, choose, split, units
+from cyclops_nb.display.words import count, index_range, moment, money, seconds, tokens
+from cyclops_nb.messages import AssistantMessage, Message, SummaryMessage, ToolCall, ToolMessage
+from cyclops_nb.render.escape import fragment, join, label
+from cyclops_nb.render.text import one_line
+
+__all__ = ["STYLES", "conversation", "message_page", "speaker", "unit_block"]
+
+STYLES = ("transcript",)
+"""Parts of the style sheet that an output with messages needs."""
+_ROOM = 500_000  # characters of HTML for whole messages, so that an output stays below 1 MB
+_USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
+
+
+def speaker(message: Message) -> str:
+    """Return who speaks in a message, in words."""
+    if isinstance(message, ToolMessage):
+        return f"tool {one_line(message.name)}"
+    return f"summary of {count(message.replaced, 'message')}" if isinstance(message, SummaryMessage) else message.role
+
+
+def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: bool = True) -> Markup:
+    """Return a message with all that belongs to it.
+
+    Parameters
+    ----------
+    unit : Unit
+        The message, and the results of its calls.
+    room : Room
+        The space there is.
+    expected : bool
+        Whether a call without a result is said to have none.
+    is_indexed : bool
+        Whether the message stands in a transcript, and its index is shown.
+
+    Returns
+    -------
+    Markup
+        A ``<div>`` that is a group for screen readers.
+    """
+    message = unit.message
+    if isinstance(message, ToolMessage):
+        body = stray_result(message, room)
+    elif isinstance(message, AssistantMessage):
+        body = _answer(unit, room, expected=expected)
+    else:
+        body = content(message.content[:PART_LIMIT], room)
+    rest = len(message.content) - PART_LIMIT
+    more = fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more part')}") if rest > 0 else ""
+    empty = "" if message.content else fragment('<div class="cy-note">{}</div>', "(empty)")
+    return fragment(
+        '<div class="cy-m cy-{}" role="group" aria-label="{}">{}<div class="cy-body">{}{}{}</div></div>',
+        message.role,
+        f"message {unit.index}, {speaker(message)}" if is_indexed else speaker(message),
+        _byline(unit, is_indexed=is_indexed),
+        body,
+        more,
+        empty,
+    )
+
+
+def _answer(unit: Unit, room: Room, *, expected: bool) -> Markup:
+    """Return the parts of an answer in their order, each call with its result."""
+    shown: list[Markup] = []
+    calls = iter(unit.calls)
+    waiting = []
+    for part in unit.message.content[:PART_LIMIT]:
+        if not isinstance(part, ToolCall):
+            waiting.append(part)
+            continue
+        shown.append(content(waiting, room))
+        waiting = []
+        shown.append(call(part, next(calls, (part, None))[1], room, expected=expected))
+    return join([*shown, content(waiting, room)])
+
+
+def _byline(unit: Unit, *, is_indexed: bool) -> Markup:
+    message = unit.message
+    index = fragment('<span class="cy-i">[{}]</span> ', unit.index) if is_indexed else ""
+    return fragment(
+        '<div class="cy-by" title="{}">{}<b class="cy-who">{}</b> <span class="cy-meta">{}</span></div>',
+        moment(message.created_at),
+        index,
+        label(speaker(message)),
+        facts(_about(message)),
+    )
+
+
+def _about(message: Message) -> list[object]:
+    """Return what is known about a message beside its content."""
+    about: list[object] = []
+    if isinstance(message, AssistantMessage):
+        about = [
+            label(message.model) if message.model else "",
+            "" if message.duration is None else seconds(message.duration),
+            "" if message.usage is None else tokens(message.usage),
+            "" if message.cost is None else money(message.cost),
+        ]
+        if message.finish_reason not in _USUAL_ENDS:
+            about.append(fragment('<span class="cy-bad">ended by {}</span>', label(message.finish_reason or "")))
+    elif isinstance(message, ToolMessage):
+        kind = "meta" if message.status == "ok" else "bad"
+        about = [
+            fragment('<span class="cy-{}">{}</span>', kind, message.status),
+            "" if message.duration is None else seconds(message.duration),
+        ]
+    return [*about, *_notes(message.metadata)]
+
+
+def _notes(metadata: Mapping[str, object]) -> list[Markup]:
+    notes = {name: value for name, value in metadata.items() if name != "edited_from"}
+    shown = [fragment("<span>edited</span>")] if len(notes) < len(metadata) else []
+    if notes:
+        shown.append(label(", ".join(f"{name}: {value}" for name, value in notes.items())))
+    return shown
+
+
+def unit_line(unit: Unit) -> Markup:
+    """Return a message in one line, for the middle of a very long conversation."""
+    message = unit.message
+    text = preview(message) if isinstance(message, ToolMessage) else one_line(message.text, 100)
+    calls = ", ".join(one_line(called.name, 40) for called, _ in unit.calls[:5])
+    return fragment(
+        '<div class="cy-line"><span class="cy-i">{}</span> <b class="cy-who">{}</b> {} <span class="cy-meta">{}</span></div>',
+        index_range(unit.index, unit.last),
+        speaker(message),
+        text,
+        f"calls {calls}" if calls else "",
+    )
+
+
+def conversation(
+    messages: Sequence[Message],
+    *,
+    start: int = 0,
+    before: Mapping[int, Markup] | None = None,
+    after: Mapping[int, Markup] | None = None,
+    expected: bool = True,
+    room: int = _ROOM,
+) -> Markup:
+    """Return messages one below the other; the middle of a long conversation is folded.
+
+    Parameters
+    ----------
+    messages : sequence of messages
+        A transcript, or a part of one.
+    start : int
+        The index of the first of them.
+    before, after : mapping, optional
+        What stands before, and after, the message with an index.
+    expected : bool
+        Whether a call without a result is said to have none.
+    room : int
+        About how many characters of HTML the messages may take.
+
+    Returns
+    -------
+    Markup
+        A sequence of blocks.
+    """
+    images = Images()
+    choice = split(units(messages, start))
+    made = choose(
+        choice,
+        room,
+        full=lambda unit: unit_block(unit, Room(images=images), expected=expected),
+        line=unit_line,
+        omitted=_omitted,
+    )
+    lines = dict(before or {})
+
+    def block(chosen: Sequence[Unit]) -> Markup:
+        parts: list[object] = []
+        for unit in chosen:
+            due = [index for index in lines if index <= unit.index]
+            parts += [lines.pop(index) for index in sorted(due)]
+            if unit.index not in made:
+                continue
+            parts.append(made[unit.index])
+            parts += [(after or {}).get(index, "") for index in unit.indices]
+        return join(parts)
+
+    head_html, middle_html, tail_html = block(choice.head), block(choice.middle), block(choice.tail)
+    if choice.middle:
+        span = index_range(choice.middle[0].index, choice.middle[-1].last)
+        number = sum(len(unit.indices) for unit in choice.middle)
+        middle_html = fold(f"{span}: {count(number, 'more message')}", middle_html, kind="middle")
+    return join([head_html, middle_html, tail_html, *(lines[index] for index in sorted(lines))])
+
+
+def _omitted(first: Unit, last: Unit) -> Markup:
+    text = f"… {index_range(first.index, last.last)} are not shown: session.messages[{first.index}:{last.last + 1}]"
+    return fragment('<div class="cy-line cy-note">{}</div>', text)
+
+
+def message_page(message: Message) -> Markup:
+    """Return one message as HTML, without an index since it does not know where it stands."""
+    unit = Unit(0, message, tuple((part, None) for part in getattr(message, "tool_calls", ())))
+    return page(unit_block(unit, Room(), expected=False, is_indexed=False), kind="message", styles=STYLES)

@@ -1,0 +1,207 @@
+"""Files that are never half-written, and that tell when someone else changed them.
+
+A file is replaced by one that was written whole and flushed to the disk beside it; an addition is flushed before it
+counts, and taken back if it fails. No lock files are used, they outlive crashes and do not work on every network
+disk. What a file held is remembered instead, by size, time and inode, and by a digest for the many cases in which
+those change while the content does not (a synchronised folder, a checkout, the clock of a file server).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = [
+    "TEMPORARY",
+    "Content",
+    "Stamp",
+    "append",
+    "backed_up",
+    "names_in",
+    "read",
+    "replacement",
+    "stamp_of",
+    "stands",
+]
+
+TEMPORARY = ".tmp"
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+
+
+class Stamp(NamedTuple):
+    """What tells at a glance that a file was not changed."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+def stamp_of(info: os.stat_result) -> Stamp:
+    """Return the stamp of a file with the status `info`."""
+    return Stamp(info.st_size, info.st_mtime_ns, info.st_ino)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file held when it was last read or written."""
+
+    stamp: Stamp
+    digest: Any
+    """A running digest of all bytes."""
+
+    @classmethod
+    def of(cls, data: bytes, info: os.stat_result) -> Content:
+        """Return the content `data` of the file with the status `info`."""
+        return cls(Stamp(len(data), info.st_mtime_ns, info.st_ino), hashlib.blake2b(data))
+
+    def followed_by(self, data: bytes, info: os.stat_result) -> Content:
+        """Return this content with `data` added to its end."""
+        digest = self.digest.copy()
+        digest.update(data)
+        return Content(Stamp(self.stamp.size + len(data), info.st_mtime_ns, info.st_ino), digest)
+
+    def still_in(self, path: Path, info: os.stat_result) -> bool:
+        """Whether the file, of which `info` is the present status, holds this content."""
+        if stamp_of(info) == self.stamp:
+            return True
+        if info.st_size != self.stamp.size:
+            return False
+        return bool(hashlib.blake2b(path.read_bytes()).digest() == self.digest.digest())
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names of what is in a folder, in no order; with thousands of files faster than paths."""
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def stands(path: Path) -> bool:
+    """Whether a file of exactly this name exists. A disk that ignores case would find others by it, too."""
+    if not path.is_file():
+        return False
+    try:
+        same = path.samefile(path.with_name(path.name.swapcase()))
+    except OSError:
+        return True
+    return not same or path.name in names_in(path.parent)
+
+
+def read(path: Path) -> tuple[bytes, os.stat_result] | None:
+    """Return what the file holds and its status, or None if there is no file of exactly this name."""
+    if not stands(path):
+        return None
+    try:
+        with path.open("rb") as file:
+            return file.read(), os.fstat(file.fileno())
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def replacement(path: Path, data: bytes) -> Iterator[Callable[[], Content]]:
+    """Write `data` to a file beside `path`; the function that this yields moves it into place.
+
+    What has to be looked at before the old content goes is looked at in between, when the slow part is over. If the
+    function is not called, or anything fails, `path` is as before and nothing is left beside it.
+    """
+    target = Path(os.path.realpath(path))  # a link stays a link
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            info = os.fstat(file.fileno())
+        with contextlib.suppress(OSError):  # no old file, or a disk without modes
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+
+        def move() -> Content:
+            temporary.replace(target)
+            _sync_folder(target.parent)
+            return Content.of(data, info)
+
+        yield move
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def append(path: Path, data: bytes, end: int, check: Callable[[os.stat_result], None]) -> os.stat_result:
+    """Add `data` to the file at the byte `end`, where its sound part ends; return the status of the file written to.
+
+    Parameters
+    ----------
+    path : Path
+        A file that exists.
+    data : bytes
+        What to add.
+    end : int
+        What stands behind it, which must be a torn line, is cut off first.
+    check : callable
+        Gets the status of the opened file and raises if nothing must be written to it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written whole; then the file is as before, but for the torn line.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | _BINARY)
+    try:
+        info = os.fstat(descriptor)
+        check(info)
+        if info.st_size > end:
+            os.ftruncate(descriptor, end)
+        try:
+            rest = memoryview(data)
+            while rest:  # once, unless the disk is full: then the next write says so
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        except BaseException:
+            os.ftruncate(descriptor, end)
+            raise
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def backed_up(path: Path, backup: Path) -> Iterator[None]:
+    """Keep the file at `path` under the name `backup` too; drop that again if the block fails.
+
+    Raises
+    ------
+    FileExistsError
+        If the name is taken.
+    """
+    try:
+        os.link(path, backup, follow_symlinks=True)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # a disk without hard links
+        with backup.open("xb") as file:
+            file.write(path.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copystat(path, backup)
+    try:
+        yield
+    except BaseException:
+        backup.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last. Windows cannot open folders, some network disks cannot flush them."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
