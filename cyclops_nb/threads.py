@@ -36,18 +36,22 @@ class Outcome(Generic[_T]):
         """Call `function` and return its outcome."""
         try:
             return cls(function(), None)
-        except BaseException as error:  # noqa: BLE001 - whoever gets the outcome raises it
-            # not kept in a variable: the traceback holds this frame, and it would be a cycle
+        except BaseException as error:  # noqa: BLE001 - whoever takes the outcome raises it
             return cls(None, error)
 
-    def get(self) -> _T:
-        """Return the value, or raise the exception."""
-        if self._error is None:
+    def take(self) -> _T:
+        """Return the value, or raise the exception; once, for it is not kept.
+
+        The traceback knows the thread's frames, and these know the outcome: together they would stay in memory, with
+        all that the function had at hand, until a garbage collection.
+        """
+        error, self._error = self._error, None
+        if error is None:
             return cast("_T", self._value)
         try:
-            raise self._error
+            raise error
         finally:
-            del self  # as above
+            del error
 
 
 def start_in_thread(function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> asyncio.Future[Outcome[_T]]:
@@ -69,9 +73,8 @@ def start_in_thread(function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.
             future.set_result(outcome)
 
     def work() -> None:
-        outcome = Outcome.of(lambda: context.run(function, *args, **kwargs))
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now: nobody waits any more
-            loop.call_soon_threadsafe(deliver, outcome)
+            loop.call_soon_threadsafe(deliver, Outcome.of(lambda: context.run(function, *args, **kwargs)))
 
     name = getattr(function, "__name__", type(function).__name__)
     threading.Thread(target=work, name=f"cyclops_nb {name}", daemon=True).start()
@@ -107,4 +110,4 @@ async def run_in_thread(function: Callable[_P, _T], /, *args: _P.args, **kwargs:
     >>> asyncio.run(run_in_thread(sum, [1, 2]))
     3
     """
-    return (await start_in_thread(function, *args, **kwargs)).get()
+    return (await start_in_thread(function, *args, **kwargs)).take()

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_client import ASK, ask, post, said, stream
 
@@ -220,6 +220,7 @@ class TestReply:
 
 
 class TestAnyText:
+    @settings(deadline=None)
     @given(st.text(alphabet=st.characters(exclude_categories=())), st.data())
     def test_any_text_in_any_chunks_is_streamed_whole(self, content, data):
         """Whatever the text and the cuts, the deltas of the stream make up the text."""

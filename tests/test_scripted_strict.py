@@ -5,7 +5,7 @@ import json
 
 import openai
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import completion_create_params
 from scripted_client import ask, post
@@ -361,6 +361,7 @@ def places(value, path=()):
 
 
 class TestAnything:
+    @settings(deadline=None)
     @given(st.sampled_from(list(places(VALID))), st.none() | JSON)
     def test_any_change_to_a_request_is_taken_or_refused(self, path, replacement):
         """Whatever stands at any place of a request, the check gives a verdict and never fails itself."""
@@ -375,6 +376,7 @@ class TestAnything:
         failure = chat_refusal(changed)
         assert failure is None or json.dumps(failure.body)
 
+    @settings(deadline=None)
     @given(st.lists(st.sampled_from([USER, CALLS, RESULT, {"role": "assistant", "content": "a"}]), min_size=1))
     def test_any_order_of_messages_is_judged_by_its_calls(self, messages):
         """A transcript is taken exactly if each call is followed by its one result."""

@@ -48,8 +48,8 @@ def comparison_page(comparison: Comparison) -> Markup:
 def _common_words(comparison: Comparison) -> str:
     if not comparison.shared:
         return "no messages in common"
-    own = ", ".join(f"{len(branch.own):,}" for branch in comparison.branches)
-    return f"{count(comparison.shared, 'message')} in common, then {own}"
+    *others, last = (f"{len(branch.own):,}" for branch in comparison.branches)
+    return f"{count(comparison.shared, 'message')} in common, then {', '.join(others)} and {last}"
 
 
 def _common(comparison: Comparison) -> Markup | str:
@@ -102,19 +102,22 @@ def _columns(comparison: Comparison) -> Markup | str:
         shown.append(cells)
     header = join(fragment('<th scope="col">{}</th>', label(branch.label)) for branch in branches)
     rest = len(all_rows) - len(shown)
-    more = fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more row')} of messages not shown") if rest else ""
-    columns = fragment('<table class="cy-columns"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', header, join(shown))
+    more = (
+        fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more row')} of messages not shown") if rest else ""
+    )
+    columns = fragment(
+        '<table class="cy-columns"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', header, join(shown)
+    )
     return scrolling(columns, "branches side by side") + more
 
 
 def _row(row: Row, branches: Sequence[Branch], ends: Sequence[dict[int, Markup]], images: Images) -> Markup:
     keys = [None if unit is None else _key(unit, branch) for unit, branch in zip(row, branches, strict=True)]
     notes = [_notices(unit, end) for unit, end in zip(row, ends, strict=True)]
-    if None not in keys and len(set(keys)) == 1 and not any(notes):
-        same = fragment('<div class="cy-same">{}</div>', "the same in all")
-        return fragment(
-            '<tr><td colspan="{}">{}{}</td></tr>', len(row), same, unit_block(_unit(row[0]), Room(images=images), expected=False)
-        )
+    first = row[0]
+    if first is not None and all(key == keys[0] for key in keys) and not any(notes):
+        block = unit_block(first, Room(images=images), expected=False)
+        return fragment('<tr><td colspan="{}">{}{}</td></tr>', len(row), _same_in_all(row), block)
     cells = []
     for place, (unit, key) in enumerate(zip(row, keys, strict=True)):
         if unit is None:
@@ -126,10 +129,10 @@ def _row(row: Row, branches: Sequence[Branch], ends: Sequence[dict[int, Markup]]
     return fragment("<tr>{}</tr>", join(cells))
 
 
-def _unit(unit: Unit | None) -> Unit:
-    if unit is None:
-        raise ValueError("a row that is the same in all branches has no empty cell")
-    return unit
+def _same_in_all(row: Row) -> Markup:
+    places = list(dict.fromkeys(index_range(unit.index, unit.last) for unit in row if unit is not None))
+    said = "the same in all" + (f", at {', '.join(places)}" if len(places) > 1 else "")
+    return fragment('<div class="cy-same">{}</div>', said)
 
 
 def _key(unit: Unit, branch: Branch) -> Hashable:
@@ -142,7 +145,9 @@ def _notices(unit: Unit | None, ends: dict[int, Markup]) -> Markup:
 
 def _twin(unit: Unit, branch: Branch) -> Markup:
     said = fragment("the same as in {}", label(branch.label))
-    return fragment('<div class="cy-same"><span class="cy-i">{}</span> {}</div>', index_range(unit.index, unit.last), said)
+    return fragment(
+        '<div class="cy-same"><span class="cy-i">{}</span> {}</div>', index_range(unit.index, unit.last), said
+    )
 
 
 def _different(unit: Unit, before: Sequence[Unit | None], images: Images) -> Markup:
@@ -164,13 +169,13 @@ def _numbers(comparison: Comparison, groups: Metrics) -> Markup:
     for name, lines in groups:
         title = fragment('<tr><th class="cy-group" colspan="{}" scope="rowgroup">{}</th></tr>', width, name)
         cells = join(
-            fragment('<tr><th scope="row">{}</th>{}</tr>', line, join(fragment("<td>{}</td>", value) for value in values))
+            fragment(
+                '<tr><th scope="row">{}</th>{}</tr>', line, join(fragment("<td>{}</td>", value) for value in values)
+            )
             for line, values in lines
         )
         bodies.append(fragment("<tbody>{}{}</tbody>", title, cells))
-    table = fragment(
-        '<table class="cy-table"><thead><tr><td></td>{}</tr></thead>{}</table>', header, join(bodies)
-    )
+    table = fragment('<table class="cy-table"><thead><tr><td></td>{}</tr></thead>{}</table>', header, join(bodies))
     return scrolling(table, "the branches in numbers")
 
 

@@ -114,9 +114,8 @@ def _about(message: Message) -> list[object]:
         if message.finish_reason not in _USUAL_ENDS:
             about.append(fragment('<span class="cy-bad">ended by {}</span>', label(message.finish_reason or "")))
     elif isinstance(message, ToolMessage):
-        kind = "meta" if message.status == "ok" else "bad"
         about = [
-            fragment('<span class="cy-{}">{}</span>', kind, message.status),
+            "ok" if message.status == "ok" else fragment('<span class="cy-bad">{}</span>', message.status),
             "" if message.duration is None else seconds(message.duration),
         ]
     return [*about, *_notes(message.metadata)]

@@ -141,7 +141,9 @@ def scrolling(content: object, label: str) -> Markup:
     return fragment('<div class="cy-scroll" role="region" tabindex="0" aria-label="{}">{}</div>', label, content)
 
 
-def table(header: Sequence[Cell], rows: Iterable[Sequence[Cell]], *, footer: Sequence[Sequence[Cell]] = (), label: str) -> Markup:
+def table(
+    header: Sequence[Cell], rows: Iterable[Sequence[Cell]], *, footer: Sequence[Sequence[Cell]] = (), label: str
+) -> Markup:
     """Return a table of facts whose rows begin with their names.
 
     Parameters
@@ -162,7 +164,9 @@ def table(header: Sequence[Cell], rows: Iterable[Sequence[Cell]], *, footer: Seq
     """
     parts = []
     if header:
-        parts.append(fragment("<thead><tr>{}</tr></thead>", join(fragment('<th scope="col">{}</th>', c) for c in header)))
+        parts.append(
+            fragment("<thead><tr>{}</tr></thead>", join(fragment('<th scope="col">{}</th>', c) for c in header))
+        )
     parts.append(fragment("<tbody>{}</tbody>", join(map(_row, rows))))
     if footer:
         parts.append(fragment("<tfoot>{}</tfoot>", join(map(_row, footer))))

@@ -160,7 +160,9 @@ def arguments_line(arguments: str) -> str:
         values = None
     if not isinstance(values, dict):
         return one_line(arguments, _LINE)
-    return one_line(", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()), _LINE)
+    return one_line(
+        ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()), _LINE
+    )
 
 
 def preview(message: ToolMessage) -> str:
@@ -198,7 +200,7 @@ def call(part: ToolCall, result: tuple[int, ToolMessage] | None, room: Room, *, 
     body = [_labelled("arguments", room.filled(json_block(part.arguments, room.limit(_BLOCK_LIMIT))))]
     if result is None:
         note = fragment(' <span class="cy-bad">no result</span>') if expected else ""
-        return fold(fragment('<span class="cy-i">·</span> {}{}', name, note), *body, kind="call")
+        return fold(fragment("{}{}", name, note), *body, kind="call")
     index, message = result
     body.append(_labelled(f"result [{index}]", _result(message, room)))
     summary = fragment(
@@ -236,7 +238,9 @@ def _result(message: ToolMessage, room: Room) -> Markup:
         elif not isinstance(part, ImagePart):
             shown.append(_one(part, room))
     rest = len(message.content) - PART_LIMIT
-    return join([*shown, fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more part')}") if rest > 0 else ""])
+    return join(
+        [*shown, fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more part')}") if rest > 0 else ""]
+    )
 
 
 def _pictures(message: ToolMessage, room: Room) -> Markup:

@@ -129,14 +129,20 @@ def session_text(session: Session) -> str:
     parts.append(conversation_text(messages, marks=marks) if messages or marks else "(no messages yet)")
     if runs:
         shown = list(enumerate(runs))[-_RUNS:]
-        lines = ["Runs:" if len(shown) == len(runs) else f"Runs ({count(len(runs) - len(shown), 'earlier one')} not shown):"]
+        lines = [
+            "Runs:" if len(shown) == len(runs) else f"Runs ({count(len(runs) - len(shown), 'earlier one')} not shown):"
+        ]
         lines += [_run_line(index, run, inherited=run.session_id != session.id) for index, run in shown]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def _head(session: Session, runs: Sequence[Run]) -> str:
-    named = f"{one_line(session.title)} (session {one_line(session.id)})" if session.title else f"Session {one_line(session.id)}"
+    named = (
+        f"{one_line(session.title)} (session {one_line(session.id)})"
+        if session.title
+        else f"Session {one_line(session.id)}"
+    )
     complete = all(run.usage_complete for run in runs)
     facts = [count(len(session.messages), "message"), count(len(runs), "run")]
     if runs:

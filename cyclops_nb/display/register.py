@@ -86,7 +86,9 @@ def mimebundle(value: object) -> dict[str, str]:
 
 
 def _fallback(value: object, error: Exception) -> View:
-    said = f"this {type(value).__name__} cannot be drawn ({type(error).__name__}: {_safely(str, error)[:500]}); its repr:"
+    said = (
+        f"this {type(value).__name__} cannot be drawn ({type(error).__name__}: {_safely(str, error)[:500]}); its repr:"
+    )
     text = _safely(repr, value)
     html = page(notice(said), text_block(text, _REPR_LIMIT), kind="repr")
     return View(html, f"{shortened(said, 1_000)}\n{shortened(text, _REPR_LIMIT)}")

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from cyclops_nb.display.conversation import STYLES, conversation
 from cyclops_nb.display.html import facts, head, notice, page
 from cyclops_nb.display.usage_table import cost_words, foot
-from cyclops_nb.display.words import count, short_id, tokens
+from cyclops_nb.display.words import count, money, short_id, tokens
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
@@ -97,7 +97,7 @@ def session_page(session: Session) -> Markup:
     """
     messages = list(session.messages)
     runs = list(session.runs)
-    title = label(session.title) if session.title else fragment("Session {}", label(session.id))
+    title = label(session.title) if session.title else fragment("Session <code>{}</code>", label(session.id))
     body = conversation(
         messages,
         before=_fork_line(session),
@@ -118,7 +118,7 @@ def _facts(session: Session) -> Markup:
     complete = all(run.usage_complete for run in session.runs)
     return facts(
         [
-            fragment("session <code>{}</code>", label(session.id)),
+            fragment("session <code>{}</code>", label(session.id)) if session.title else "",
             count(len(session.messages), "message"),
             count(len(session.runs), "run"),
             _models(session),
@@ -131,7 +131,9 @@ def _facts(session: Session) -> Markup:
 
 def _models(session: Session) -> Markup:
     """Return the models that answered in a session, the latest first, or those that were asked."""
-    answered = [message.model for message in session.messages if isinstance(message, AssistantMessage) and message.model]
+    answered = [
+        message.model for message in session.messages if isinstance(message, AssistantMessage) and message.model
+    ]
     names = list(dict.fromkeys(reversed(answered or [run.model for run in session.runs])))
     more = [f"{len(names) - 3} more"] if len(names) > 3 else []  # noqa: PLR2004 - a line's worth
     return join([*map(label, names[:3]), *more], ", ")
@@ -142,9 +144,10 @@ def _parentage(session: Session) -> Markup | str:
         return ""
     shared = session.parent.message_count
     where = f"after message [{shared - 1}]" if shared else "before the first message"
-    complete = all(run.usage_complete for run in session.runs)
-    own = f"{cost_words(session.own_cost, complete=complete)} since then" if session.runs else ""
-    return facts([fragment("forked from <code>{}</code> {}", label(session.parent.session_id), where), own])
+    origin = fragment("forked from <code>{}</code> {}", label(session.parent.session_id), where)
+    own = [run for run in session.runs if run.session_id == session.id]
+    cost = money(session.own_cost, complete=all(run.usage_complete for run in own))
+    return facts([origin, f"cost since then {cost}" if own else ""])
 
 
 def _fork_line(session: Session) -> dict[int, Markup]:

@@ -14,8 +14,9 @@ from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
 
 __all__ = ["Choice", "Result", "Unit", "choose", "split", "units"]
 
-_HEAD = 10  # units at the beginning of a long conversation that are seen without opening anything
-_TAIL = 30  # and at its end
+_HEAD = 8  # units at the beginning of a long conversation that are seen without opening anything
+_TAIL = 16  # and at its end
+_FEWEST = 6  # units that are worth folding
 _LINES = 500  # units that are shown as one line each
 _T = TypeVar("_T", bound=str)
 
@@ -99,7 +100,7 @@ class Choice(NamedTuple):
 
 def split(all_units: Sequence[Unit]) -> Choice:
     """Return the beginning, the middle and the end of a conversation; a short one is all beginning."""
-    if len(all_units) <= _HEAD + _TAIL:
+    if len(all_units) < _HEAD + _TAIL + _FEWEST:
         return Choice(list(all_units), [], [])
     return Choice(list(all_units[:_HEAD]), list(all_units[_HEAD:-_TAIL]), list(all_units[-_TAIL:]))
 

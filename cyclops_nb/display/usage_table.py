@@ -26,7 +26,7 @@ _RUNS = 60
 _CONFIGS = 5
 _SETTINGS = 60
 _SPECIAL = {"model", "host", "api", "tools", "system_prompt", "cyclops_nb"}
-_COLUMNS = ("run", "messages", "model", "steps", "tokens in", "tokens out", "cost", "time", "ended", "started")
+_COLUMNS = ("run", "messages", "model", "steps", "tokens in", "tokens out", "cost", "time", "ended", "started (UTC)")
 
 
 def cost_words(cost: float | None, *, complete: bool = True) -> str:
@@ -124,13 +124,15 @@ def _runs_table(session: Session, runs: Sequence[Run]) -> Markup:
     spans = _spans(session.messages)
     shown = list(enumerate(runs))[-_RUNS:]
     rows = [_run_row(index, run, spans, inherited=run.session_id != session.id) for index, run in shown]
-    footer = [_sum_row("all", session.usage, session.cost, runs)] if len(runs) > 1 else []
+    footer = [_sum_row("all runs", session.usage, session.cost, runs)] if len(runs) > 1 else []
     own = [run for run in runs if run.session_id == session.id]
     if len(own) < len(runs):
-        footer.append(_sum_row("own", session.own_usage, session.own_cost, own))
+        footer.append(_sum_row("own runs", session.own_usage, session.own_cost, own))
     earlier = fragment('<div class="cy-note">{}</div>', f"… {count(len(runs) - len(shown), 'earlier run')} not listed")
     remarks = _remarks([(index, run) for index, run in shown if run.error or run.warnings][-20:])
-    return join([earlier if len(shown) < len(runs) else "", table(_COLUMNS, rows, footer=footer, label="runs"), *remarks])
+    return join(
+        [earlier if len(shown) < len(runs) else "", table(_COLUMNS, rows, footer=footer, label="runs"), *remarks]
+    )
 
 
 def _spans(messages: Sequence[Message]) -> dict[str, tuple[int, int]]:
@@ -193,18 +195,31 @@ def _settings(session: Session, runs: Sequence[Run]) -> list[Markup]:
 def _setting(config: Mapping[str, Any], runs: Sequence[int]) -> Markup:
     some = ", ".join(f"[{index}]" for index in runs[:8]) + (" …" if len(runs) > 8 else "")  # noqa: PLR2004 - a line's worth
     where = fragment(" at {}", label(str(config["host"]))) if config.get("host") else ""
-    summary = fragment("settings of {} {}: {}{}", "run" if len(runs) == 1 else "runs", some, label(str(config.get("model", UNKNOWN))), where)
+    summary = fragment(
+        "settings of {} {}: {}{}",
+        "run" if len(runs) == 1 else "runs",
+        some,
+        label(str(config.get("model", UNKNOWN))),
+        where,
+    )
     prompt = config.get("system_prompt")
-    rows = [(one_line(name, 60), _value(value)) for name, value in list(config.items())[:_SETTINGS] if name not in _SPECIAL]
+    rows = [
+        (one_line(name, 60), _value(value)) for name, value in list(config.items())[:_SETTINGS] if name not in _SPECIAL
+    ]
     rows += [(name, label(str(config[name]))) for name in ("api", "cyclops_nb") if config.get(name)]
     tools = config.get("tools") or ()
     return fold(
         summary,
         _titled("system prompt", text_block(str(prompt), 6_000)) if prompt else "",
         table((), rows, label="settings") if rows else "",
-        _titled(count(len(tools), "tool"), json_block(tools, 6_000)) if tools else "",
+        fold(_tool_names(tools), json_block(tools, 6_000), kind="settings") if tools else "",
         kind="settings",
     )
+
+
+def _tool_names(tools: Sequence[Any]) -> Markup:
+    names = [str(tool.get("name", "")) if isinstance(tool, Mapping) else str(tool) for tool in tools[:20]]
+    return fragment("{}: {}", count(len(tools), "tool"), label(", ".join(names)))
 
 
 def _value(value: Any) -> Cell:

@@ -50,5 +50,7 @@ def changes(old: str, new: str) -> Markup | None:
             parts.append(fragment("{}", "".join(after[k:m])))
             continue
         gone, come = "".join(before[i:j]), "".join(after[k:m])
-        parts.append(join([fragment("<del>{}</del>", gone) if gone else "", fragment("<ins>{}</ins>", come) if come else ""]))
+        parts.append(
+            join([fragment("<del>{}</del>", gone) if gone else "", fragment("<ins>{}</ins>", come) if come else ""])
+        )
     return fragment('<div class="cy-changes">{}</div>', join(parts))

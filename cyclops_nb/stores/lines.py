@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -36,6 +36,7 @@ from cyclops_nb.values import FrozenJson, clean_json
 __all__ = ["Outline", "Parsed", "Record", "encode", "parse", "snapshot", "to_outline", "to_session"]
 
 _LISTS = {"messages", "runs", "configs"}
+_RECORDS = (*get_args(Message), Run)
 _MESSAGES = TypeAdapter(list[AnyMessage])
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -67,7 +68,7 @@ def snapshot(session: Session) -> Session:
     try:
         return copy.copy(session)
     except Exception as error:
-        raise _unsaveable(session, error) from error
+        raise _unsaveable(session, _reason(error)) from error
 
 
 def encode(session: Session) -> bytes:
@@ -78,6 +79,8 @@ def encode(session: Session) -> bytes:
     InputError
         If it holds something that is no message, or that JSON cannot hold.
     """
+    _check_records(session, [*session.messages, *session.runs])
+    _check_rest(session)
     return _dumped(session, session, exclude=None)
 
 
@@ -123,11 +126,15 @@ class Record:
                 "with it, or save this one first"
             )
         head = _head(session)
+        runs = _changed(session.runs, self.runs)
         configs = {key: value for key, value in session.configs.items() if self.configs.get(key) != value}
+        _check_records(session, [*messages, *runs])
+        if configs or head != self.head:
+            _check_rest(session)
         line = _Addition.model_construct(
             start=self.count,
             messages=list(messages),
-            runs=_changed(session.runs, self.runs),
+            runs=runs,
             configs=configs,
             session=session if head != self.head else None,
         )
@@ -152,6 +159,21 @@ def _changed(runs: list[Run], known: list[Run]) -> list[Run]:
     return [run for run in runs[same:] if records.get(run.id) != run]
 
 
+def _check_records(session: Session, records: Sequence[Any]) -> None:
+    """Refuse what is no message and no run; it would be written without a word, and could not be read."""
+    for record in records:
+        if not isinstance(record, _RECORDS):
+            raise _unsaveable(session, f"a {type(record).__name__} stands among its messages or runs")
+
+
+def _check_rest(session: Session) -> None:
+    """Refuse a session whose other fields could not be read: they can be set to anything."""
+    try:
+        Session.model_validate(_loads(_dumped(session, session, exclude={"messages", "runs"})))
+    except (ValidationError, SessionFormatError) as error:
+        raise _unsaveable(session, _reason(error)) from error
+
+
 def _head(session: Session) -> str:
     return _dumped(session, session, exclude=_LISTS).decode()
 
@@ -161,11 +183,10 @@ def _dumped(model: BaseModel, session: Session, exclude: Any) -> bytes:
     try:
         return model.model_dump_json(exclude=exclude, warnings="error").encode() + b"\n"
     except (ValueError, TypeError, RecursionError) as error:
-        raise _unsaveable(session, error) from error
+        raise _unsaveable(session, _reason(error)) from error
 
 
-def _unsaveable(session: Session, error: Exception) -> InputError:
-    reason = str(error).rpartition("Error: ")[2]
+def _unsaveable(session: Session, reason: str) -> InputError:
     return InputError(f"session {session.id!r} cannot be stored: {reason}")
 
 
@@ -197,16 +218,16 @@ def parse(data: bytes, where: str) -> Parsed:
     """
     lines: list[tuple[int, dict[str, Any]]] = []
     end = sound = 0
-    torn: SessionFormatError | None = None
+    torn: tuple[int, str] | None = None
     for number, line in enumerate(data.split(b"\n"), 1):
         end = min(end + len(line) + 1, len(data))
         if line.strip():
             if torn is not None:
-                raise torn
+                raise _damage(where, *torn)
             try:
                 value = _loads(line)
             except (ValueError, RecursionError) as error:
-                torn = _damage(where, number, f"is no complete JSON ({error})")
+                torn = number, f"is no complete JSON ({error})"
                 continue
             if not isinstance(value, dict):
                 raise _damage(where, number, f"holds a {type(value).__name__} instead of an object")
@@ -214,7 +235,7 @@ def parse(data: bytes, where: str) -> Parsed:
         if torn is None:
             sound = end
     if not lines:
-        raise torn or _damage(where, 1, "is missing: the file is empty")
+        raise _damage(where, *(torn or (1, "is missing: nothing is stored there")))
     return Parsed(lines, sound, data.endswith(b"\n", 0, sound))
 
 
@@ -281,7 +302,7 @@ class _RawMessages(NamedTuple):
         try:
             return _MESSAGES.validate_python(self.raw)
         except (ValidationError, RecursionError) as error:
-            raise _damage(where, self.number, f"holds what is no message ({_first(error)})") from error
+            raise _damage(where, self.number, f"holds what is no message ({_reason(error)})") from error
 
 
 def _assemble(parsed: Parsed, session_id: str | None, where: str) -> tuple[Session, list[_RawMessages]]:
@@ -331,17 +352,14 @@ def _validated(model: type[_M], data: dict[str, Any], number: int, where: str) -
     try:
         return model.model_validate(data)
     except (ValidationError, RecursionError) as error:
-        raise _damage(where, number, f"is no part of a session ({_first(error)})") from error
+        raise _damage(where, number, f"is no part of a session ({_reason(error)})") from error
     except SessionFormatError as error:
         raise SessionFormatError(f"{where}, line {number}: {error}") from error
 
 
-def _first(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return "; ".join(_problems(error))
-
-
-def _problems(error: ValidationError) -> Iterator[str]:
-    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:1]:
-        yield f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
+def _reason(error: Exception) -> str:
+    """Return what is wrong, without the layers that pydantic puts around it."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        return f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
+    return str(error).rpartition("Error: ")[2].strip()

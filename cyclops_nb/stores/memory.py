@@ -17,7 +17,7 @@ from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo, newest_first, session_info
 from cyclops_nb.stores.ids import check_id
-from cyclops_nb.stores.lines import Record, encode, parse, to_outline, to_session
+from cyclops_nb.stores.lines import Record, encode, parse, snapshot, to_outline, to_session
 from cyclops_nb.values import now
 
 __all__ = ["InMemorySessionStore"]
@@ -77,8 +77,8 @@ class InMemorySessionStore:
         InputError
             A ValueError too: if its id or something in it cannot be stored.
         """
-        session_id = check_id(session.id)
-        line, record = encode(session), Record.of(session)
+        session_id, stored = check_id(session.id), snapshot(session)
+        line, record = encode(stored), Record.of(stored)
         with self._lock:
             self._refuse_case_clash(session_id)
             self._stored[session_id] = _Stored(record, (line,), now())
@@ -102,14 +102,14 @@ class InMemorySessionStore:
         InputError
             A ValueError too: if the id or something in it cannot be stored.
         """
-        session_id = check_id(session.id)
+        session_id, new = check_id(session.id), snapshot(session)
         with self._lock:
             stored = self._stored.get(session_id)
             if stored is None:
                 raise SessionNotFoundError(
                     f"no session {session_id!r} was saved, so nothing can be added: save it first"
                 )
-            line, record = stored.record.addition(session, messages)
+            line, record = stored.record.addition(new, messages)
             self._stored[session_id] = _Stored(record, (*stored.lines, line), now())
 
     async def delete(self, session_id: str) -> None:

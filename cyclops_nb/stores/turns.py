@@ -34,7 +34,7 @@ class Turns:
 
     async def run(self, key: str, function: Callable[[], _T]) -> _T:
         """Run `function` in a thread once all earlier calls for `key` have ended, and return its result."""
-        return (await self._start(key, function)).get()
+        return (await self._start(key, function)).take()
 
     def _start(self, key: str, function: Callable[[], _T]) -> asyncio.Future[Outcome[_T]]:
         ended = threading.Event()

@@ -120,15 +120,19 @@ def gate() -> Gate:
 
     Examples
     --------
-    >>> import threading, urllib.request
+    >>> import openai
     >>> from cyclops_nb.testing import ScriptedServer, gate, reply, text
     >>> door = gate()
-    >>> with ScriptedServer(reply(text("Hello"), door, text(" world")), strict=False) as server:
-    ...     url = server.base_url + "/chat/completions"
-    ...     client = threading.Thread(target=lambda: urllib.request.urlopen(url, data=b"{}").read())
-    ...     client.start()
-    ...     door.wait_reached()
-    ...     door.release()
-    ...     client.join()
+    >>> with ScriptedServer(reply(text("Hello"), door, text(" world"))) as server:
+    ...     with openai.OpenAI(base_url=server.base_url, api_key="any") as client:
+    ...         chunks = client.chat.completions.create(
+    ...             model="any", messages=[{"role": "user", "content": "Hi"}], stream=True
+    ...         )
+    ...         door.wait_reached()
+    ...         begun = [next(chunks).choices[0].delta.content for _ in range(2)]
+    ...         door.release()
+    ...         rest = [chunk.choices[0].delta.content for chunk in chunks]
+    >>> begun, rest
+    (['', 'Hello'], [' world', None])
     """
     return Gate()

@@ -22,7 +22,20 @@ class Head:
 
 @dataclass
 class RecordedRequest:
-    """A request that a `ScriptedServer` received."""
+    """A request that a `ScriptedServer` received.
+
+    Examples
+    --------
+    >>> import urllib.request
+    >>> from cyclops_nb.testing import ScriptedServer, text
+    >>> with ScriptedServer([text("Hello")], strict=False) as server:
+    ...     url = server.base_url + "/chat/completions"
+    ...     with urllib.request.urlopen(url, data=b'{"temperature": 0}') as answer:
+    ...         _ = answer.read()
+    >>> request = server.requests[0]
+    >>> request.method, request.path, request.body, request.status
+    ('POST', '/v1/chat/completions', {'temperature': 0}, 200)
+    """
 
     method: str
     """``"POST"`` or ``"GET"``, mostly."""

@@ -3,8 +3,7 @@
 It runs an event loop of its own in a thread of its own, so that it is the same from a script, from any event
 loop and from a notebook's kernel, and never touches the caller's loop. The socket listens before
 `ScriptedServer.start` returns: a client may connect at once. Connections are accepted here and not by
-`asyncio.Server`, which up to Python 3.11 loses those that come while it closes. Everything that other threads
-read is guarded by one condition, which also wakes those who wait.
+`asyncio.Server`, which up to Python 3.11 loses those that come while it closes.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import asyncio
 import atexit
 import socket
 import threading
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from cyclops_nb.errors import ConfigError
-from cyclops_nb.testing.answers import Answer
 from cyclops_nb.testing.connection import Connection
+from cyclops_nb.testing.ledger import Ledger
 from cyclops_nb.testing.recorded import RecordedRequest
 from cyclops_nb.testing.script import Answering, Script, ScriptLike
 from cyclops_nb.testing.service import CHAT_PATH, Service
@@ -88,7 +87,7 @@ class ScriptedServer:
             if isinstance(value, str):
                 raise ConfigError(f"{name} is a collection of names, not one string: write {name}=[{value!r}]")
         self._script = Script(script, repeat=repeat)
-        self._service = Service(
+        service = Service(
             self._script,
             strict=strict,
             models=None if models is None else tuple(models),
@@ -96,10 +95,7 @@ class ScriptedServer:
             refuse_parameters=tuple(refuse_parameters),
             context_window=context_window,
         )
-        self._changed = threading.Condition()
-        self._requests: list[RecordedRequest] = []
-        self._connections: set[Connection] = set()
-        self._in_progress = 0
+        self._ledger = Ledger(service)
         self._base_url: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -121,8 +117,7 @@ class ScriptedServer:
     @property
     def requests(self) -> list[RecordedRequest]:
         """All requests so far in the order they came, refused ones too."""
-        with self._changed:
-            return list(self._requests)
+        return self._ledger.requests
 
     @property
     def completions(self) -> list[RecordedRequest]:
@@ -132,8 +127,7 @@ class ScriptedServer:
     @property
     def open_connections(self) -> int:
         """How many connections clients hold open now."""
-        with self._changed:
-            return len(self._connections)
+        return len(self._ledger.connections)
 
     def add(self, *replies: Answering) -> None:
         """Append replies to a script that is a list; may be called from any thread while the server runs.
@@ -175,9 +169,7 @@ class ScriptedServer:
         >>> with ScriptedServer() as server:
         ...     server.wait_idle()
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._in_progress == 0, timeout):
-                raise TimeoutError(f"{self._in_progress} requests are still being answered after {timeout} s")
+        self._ledger.wait_idle(timeout)
 
     def wait_disconnected(self, timeout: float = 10.0) -> None:
         """Block until no client holds a connection open.
@@ -198,9 +190,7 @@ class ScriptedServer:
         >>> with ScriptedServer() as server:
         ...     server.wait_disconnected()
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: not self._connections, timeout):
-                raise TimeoutError(f"{len(self._connections)} connections are still open after {timeout} s")
+        self._ledger.wait_disconnected(timeout)
 
     def start(self) -> Self:
         """Start the server on a free port; what a with statement does.
@@ -271,34 +261,6 @@ class ScriptedServer:
     ) -> None:
         self.stop()
 
-    def opened(self, connection: Connection) -> None:
-        """Count a new connection; called by it."""
-        with self._notify():
-            self._connections.add(connection)
-
-    def closed(self, connection: Connection) -> None:
-        """Forget a connection; called by it."""
-        with self._notify():
-            self._connections.discard(connection)
-
-    def begin(self, request: RecordedRequest) -> Answer:
-        """Record a request and give its answer; called by the connection."""
-        with self._notify():
-            self._requests.append(request)
-            self._in_progress += 1
-        return self._service.answer(request)
-
-    def finish(self) -> None:
-        """Count a request as done; called by the connection."""
-        with self._notify():
-            self._in_progress -= 1
-
-    @contextmanager
-    def _notify(self) -> Iterator[None]:
-        with self._changed:
-            yield
-            self._changed.notify_all()
-
     def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket, stopping: asyncio.Event) -> None:
         # the threads share one interpreter: work of the program under test would be logged as the server's
         loop.slow_callback_duration = 60.0
@@ -314,7 +276,7 @@ class ScriptedServer:
         def accept() -> None:
             with suppress(OSError):
                 client = listener.accept()[0]
-                task = loop.create_task(loop.connect_accepted_socket(lambda: Connection(self), client))
+                task = loop.create_task(loop.connect_accepted_socket(lambda: Connection(self._ledger), client))
                 connecting.add(task)
                 task.add_done_callback(connecting.discard)
 
@@ -322,7 +284,7 @@ class ScriptedServer:
         await stopping.wait()
         loop.remove_reader(listener)
         listener.close()
-        while self._connections or len(asyncio.all_tasks()) > 1:
-            for connection in tuple(self._connections):
+        while (connections := self._ledger.connections) or len(asyncio.all_tasks()) > 1:
+            for connection in connections:
                 connection.stop()
             await asyncio.sleep(0)
