@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cyclops_nb.agent import Agent
     from cyclops_nb.config import AgentConfig, Compaction
     from cyclops_nb.engine.middleware import Middleware
+    from cyclops_nb.display.branches import Comparison, compare
     from cyclops_nb.errors import (
         ConfigError,
         ContextOverflowError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         ToolCallStarted,
         ToolResult,
     )
+    from cyclops_nb.frames import messages_frame, runs_frame
     from cyclops_nb.handle import RunHandle
     from cyclops_nb.messages import (
         AnyMessage,
@@ -67,12 +69,16 @@ if TYPE_CHECKING:
     from cyclops_nb.response import AgentResponse, Answer
     from cyclops_nb.runs import Run
     from cyclops_nb.session import Session
+    from cyclops_nb.stores.base import SessionInfo, SessionStore
+    from cyclops_nb.stores.file import FileSessionStore
+    from cyclops_nb.stores.memory import InMemorySessionStore
     from cyclops_nb.tools import RunContext, Tool, tool
     from cyclops_nb.usage import Usage
 
 _PLACES = {
     "agent": ["Agent"],
     "config": ["AgentConfig", "Compaction"],
+    "display.branches": ["Comparison", "compare"],
     "engine.middleware": ["Middleware"],
     "errors": [
         "ConfigError", "ContextOverflowError", "CyclopsError", "InputError", "MaxIterationsError",
@@ -84,6 +90,7 @@ _PLACES = {
         "AnyEvent", "Compacted", "Event", "ReasoningDelta", "RunFinished", "RunStarted", "StepFinished",
         "StepStarted", "TextDelta", "ToolCallDelta", "ToolCallReady", "ToolCallStarted", "ToolResult",
     ],
+    "frames": ["messages_frame", "runs_frame"],
     "handle": ["RunHandle"],
     "messages": [
         "AnyMessage", "AssistantMessage", "FilePart", "ImagePart", "Message", "Part", "ReasoningPart",
@@ -93,6 +100,9 @@ _PLACES = {
     "response": ["AgentResponse", "Answer"],
     "runs": ["Run"],
     "session": ["Session"],
+    "stores.base": ["SessionInfo", "SessionStore"],
+    "stores.file": ["FileSessionStore"],
+    "stores.memory": ["InMemorySessionStore"],
     "tools": ["RunContext", "Tool", "tool"],
     "usage": ["Usage"],
 }  # fmt: skip

@@ -76,12 +76,8 @@ def json_objects(text: st.SearchStrategy[str] = texts) -> st.SearchStrategy[dict
     return st.just({}) | st.dictionaries(text, json_values(text), max_size=2)
 
 
-unknown_fields = st.just({}) | st.dictionaries(
-    st.sampled_from(_FUTURE_NAMES).map(lambda name: f"{name}_" if name in {"text", "value"} else name),
-    json_values(),
-    max_size=2,
-)
-"""Fields of a later version, some of them named like methods."""
+unknown_fields = st.just({}) | st.dictionaries(st.sampled_from(_FUTURE_NAMES), json_values(), max_size=2)
+"""Fields of a later version, some of them named like methods and properties."""
 
 usages = st.builds(Usage, _COUNTS, _COUNTS, _COUNTS, _COUNTS, _COUNTS)
 
@@ -106,57 +102,59 @@ _facts = {
 
 def _with_unknown(build: st.SearchStrategy[Message]) -> st.SearchStrategy[Message]:
     return st.builds(
-        lambda message, unknown: type(message).model_validate({**message.model_dump(), **unknown}), build, unknown_fields
+        lambda message, unknown: type(message).model_validate({**message.model_dump(), **unknown}) if unknown else message,
+        build,
+        unknown_fields,
     )
 
 
 user_messages = _with_unknown(st.builds(UserMessage, input_content, **_facts))
 summary_messages = _with_unknown(st.builds(SummaryMessage, input_content, st.integers(0, 99), **_facts))
-
-
-def assistant_messages(
-    calls: st.SearchStrategy[list[ToolCall]] | None = None,
-) -> st.SearchStrategy[AssistantMessage]:
-    """Return a strategy for answers with these calls among other parts; by default any, with ids that may repeat."""
-    prose = st.lists(_text_parts | _reasoning_parts, max_size=2)
-    return _with_unknown(
-        st.builds(
-            lambda before, calls, after, **fields: AssistantMessage([*before, *calls, *after], **fields),
-            prose,
-            st.lists(tool_calls, max_size=3) if calls is None else calls,
-            prose,
-            model=st.none() | texts,
-            finish_reason=st.none() | st.sampled_from(["stop", "tool_calls", "length"]),
-            duration=seconds,
-            usage=st.none() | usages,
-            cost=dollars,
-            **_facts,
-        )
+tool_messages = _with_unknown(
+    st.builds(
+        ToolMessage,
+        call_ids,
+        names,
+        input_content,
+        st.sampled_from(["ok", "error", "cancelled"]),
+        duration=seconds,
+        **_facts,
     )
+)
+assistant_messages = _with_unknown(
+    st.builds(
+        AssistantMessage,
+        texts | st.lists(_text_parts | _reasoning_parts | tool_calls, max_size=4),
+        model=st.none() | texts,
+        finish_reason=st.none() | st.sampled_from(["stop", "tool_calls", "length"]),
+        duration=seconds,
+        usage=st.none() | usages,
+        cost=dollars,
+        **_facts,
+    )
+)
+"""Answers with any parts; ids of calls may repeat, even within one."""
 
-
-def tool_messages(
-    call_id: st.SearchStrategy[str] = call_ids, name: st.SearchStrategy[str] = names
-) -> st.SearchStrategy[ToolMessage]:
-    """Return a strategy for results of calls with these ids."""
-    status = st.sampled_from(["ok", "error", "cancelled"])
-    return _with_unknown(st.builds(ToolMessage, call_id, name, input_content, status, duration=seconds, **_facts))
-
-
-messages = st.one_of(user_messages, assistant_messages(), tool_messages(), summary_messages)
+messages = st.one_of(user_messages, assistant_messages, tool_messages, summary_messages)
 """Any message of any role."""
 any_transcripts = st.lists(messages, max_size=8)
 """Messages in any order: mostly no valid transcript."""
 
 
+_distinct_ids = st.lists(call_ids, unique=True, max_size=4)
+_orders = st.randoms(use_true_random=False)
+
+
 @st.composite
 def _turns(draw: st.DrawFn) -> list[Message]:
-    """Return an answer with 0 to 4 calls, and their results in any order."""
-    ids = draw(st.lists(call_ids, unique=True, max_size=4))
-    calls = [draw(st.builds(ToolCall, st.just(call_id), names, arguments)) for call_id in ids]
-    answer = draw(assistant_messages(st.just(calls)))
-    order = draw(st.permutations(calls))
-    return [answer, *(draw(tool_messages(st.just(call.id), st.just(call.name))) for call in order)]
+    """Return an answer with 0 to 4 calls among its parts, and their results in any order."""
+    calls = [draw(tool_calls).model_copy(update={"id": call_id}) for call_id in draw(_distinct_ids)]
+    answer = draw(assistant_messages)
+    prose = [part for part in answer.content if not isinstance(part, ToolCall)]
+    content = (*prose[:1], *calls, *prose[1:])
+    results = [draw(tool_messages).model_copy(update={"call_id": call.id, "name": call.name}) for call in calls]
+    draw(_orders).shuffle(results)
+    return [answer.model_copy(update={"content": content}), *results]
 
 
 valid_transcripts = st.lists(
@@ -165,18 +163,21 @@ valid_transcripts = st.lists(
 """Messages in which every call is answered once, in its turn."""
 
 
+_places = st.integers(0, 20)
+_damages = st.lists(st.tuples(st.sampled_from(["lose", "double", "move"]), _places, _places), min_size=1, max_size=3)
+
+
 @st.composite
 def _damaged(draw: st.DrawFn) -> list[Message]:
     """Return a transcript that was valid before something was lost, doubled or moved."""
     transcript = list(draw(valid_transcripts))
-    for _ in range(draw(st.integers(1, 3))):
+    for damage, index, target in draw(_damages):
         if not transcript:
             break
-        index = draw(st.integers(0, len(transcript) - 1))
-        damage = draw(st.sampled_from(["lose", "double", "move"]))
+        index %= len(transcript)
         message = transcript[index] if damage == "double" else transcript.pop(index)
         if damage != "lose":
-            transcript.insert(draw(st.integers(0, len(transcript))), message)
+            transcript.insert(target % (len(transcript) + 1), message)
     return transcript
 
 
@@ -186,43 +187,38 @@ broken_transcripts = any_transcripts | _damaged()
 run_errors = st.builds(RunError, type=st.sampled_from(["ValueError", "ModelError"]), message=texts)
 
 
-def runs(session_id: st.SearchStrategy[str]) -> st.SearchStrategy[Run]:
-    """Return a strategy for records of runs made in these sessions."""
+runs = st.builds(
+    lambda unknown, **fields: Run(**{**unknown, **fields}),
+    unknown_fields,
+    session_id=st.sampled_from(["s", "origin"]),
+    kind=st.sampled_from(["run", "compaction"]),
+    config=st.none() | st.sampled_from(["c1", "c2"]),
+    model=texts,
+    started_at=moments,
+    duration=seconds,
+    steps=st.integers(0, 9),
+    usage=st.none() | usages,
+    usage_complete=st.booleans(),
+    cost=dollars,
+    input_limit=st.none() | st.integers(1, 10**6),
+    stop_reason=st.none() | st.sampled_from(["completed", "error", "cancelled", "max_iterations"]),
+    error=st.none() | run_errors,
+    warnings=st.lists(texts, max_size=2),
+)
+"""Records of runs made in the session ``s``, or in another."""
+
+
+def sessions(transcripts: st.SearchStrategy[list[Message]] = valid_transcripts) -> st.SearchStrategy[Session]:
+    """Return a strategy for sessions with any runs, settings, metadata, unknown fields and parent."""
     return st.builds(
-        lambda unknown, **fields: Run(**{**unknown, **fields}),
+        lambda unknown, **fields: Session(**{**unknown, **fields}),
         unknown_fields,
-        session_id=session_id,
-        kind=st.sampled_from(["run", "compaction"]),
-        config=st.none() | st.sampled_from(["c1", "c2"]),
-        model=texts,
-        started_at=moments,
-        duration=seconds,
-        steps=st.integers(0, 9),
-        usage=st.none() | usages,
-        usage_complete=st.booleans(),
-        cost=dollars,
-        input_limit=st.none() | st.integers(1, 10**6),
-        stop_reason=st.none() | st.sampled_from(["completed", "error", "cancelled", "max_iterations"]),
-        error=st.none() | run_errors,
-        warnings=st.lists(texts, max_size=2),
-    )
-
-
-@st.composite
-def sessions(draw: st.DrawFn, transcripts: st.SearchStrategy[list[Message]] = valid_transcripts) -> Session:
-    """Return a session with any runs, settings, metadata, unknown fields and parent."""
-    session_id = draw(st.sampled_from(["study-1", "s"]))
-    transcript = draw(transcripts)
-    parents = st.builds(Parent, session_id=st.just("origin"), message_count=st.integers(0, len(transcript)))
-    configs = st.dictionaries(st.sampled_from(["c1", "c2"]), json_objects(), max_size=2)
-    return Session(
-        **draw(unknown_fields),
-        id=session_id,
-        title=draw(st.none() | clean_texts),
-        created_at=draw(moments),
-        metadata=draw(json_objects(clean_texts)),
-        parent=draw(st.none() | parents),
-        messages=transcript,
-        configs=draw(configs),
-        runs=draw(st.lists(runs(st.sampled_from([session_id, "origin"])), max_size=3)),
+        id=st.just("s"),
+        title=st.none() | clean_texts,
+        created_at=moments,
+        metadata=json_objects(clean_texts),
+        parent=st.none() | st.builds(Parent, session_id=st.just("origin"), message_count=st.integers(0, 3)),
+        messages=transcripts,
+        configs=st.dictionaries(st.sampled_from(["c1", "c2"]), json_objects(), max_size=2),
+        runs=st.lists(runs, max_size=3),
     )

@@ -30,10 +30,10 @@ FIELDS = {
     "ToolCallStarted": {"call_id": CLEAN, "name": CLEAN},
     "ToolCallDelta": {"call_id": CLEAN, "arguments": CLEAN},
     "ToolCallReady": {"call": tool_calls},
-    "ToolResult": {"message": tool_messages(), "duration": DURATIONS},
-    "StepFinished": {"message": assistant_messages(), "usage": st.none() | usages, "cost": st.none() | DURATIONS},
+    "ToolResult": {"message": tool_messages, "duration": DURATIONS},
+    "StepFinished": {"message": assistant_messages, "usage": st.none() | usages, "cost": st.none() | DURATIONS},
     "Compacted": {"message": summary_messages},
-    "RunFinished": {"run": runs(st.just("s")), "content": CLEAN},
+    "RunFinished": {"run": runs, "content": CLEAN},
 }
 ANY_EVENT = st.one_of([st.builds(kind, **PLACE, **FIELDS[kind.__name__]) for kind in CLASSES])
 

@@ -7,6 +7,7 @@ counts whole, also where its first messages are common ones, since that is what 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -153,12 +154,30 @@ class Comparison(Displayable):
         Returns
         -------
         pandas.DataFrame
-            Columns: ``label``, ``session_id``; ``shared`` (messages all branches have in common); of the part after
-            them ``messages``, ``steps`` (completions), ``tool_calls``, ``requests``, ``input_tokens``,
-            ``output_tokens``, ``cached_tokens``, ``reasoning_tokens`` (missing if unknown), ``usage_complete``,
-            ``cost`` (dollars), ``duration`` (seconds), ``model`` (several are joined by commas), ``stop_reason``;
-            of the whole session ``session_runs`` and ``session_cost``; and a ``config.<name>`` for each setting that
-            is not the same for all.
+            ====================  =========  ==================================================================
+            label                 string
+            session_id            string
+            shared                Int64      messages that all branches have in common
+            messages              Int64      messages after these, as all down to `stop_reason`
+            steps                 Int64      completions
+            tool_calls            Int64
+            requests              Int64      completions that reported their usage
+            input_tokens          Int64      the cached ones included
+            output_tokens         Int64      the reasoning included
+            cached_tokens         Int64
+            reasoning_tokens      Int64
+            usage_complete        boolean    False: more was used than was reported
+            cost                  Float64    dollars
+            duration              Float64    seconds that the runs took
+            model                 string     several are joined by ``", "``
+            stop_reason           string     of the last run
+            session_messages      Int64      messages of the whole session
+            session_runs          Int64      all its runs, inherited ones included
+            session_cost          Float64    dollars of all its runs
+            ``config.<setting>``  as it is   for each setting that differs; lists and objects as JSON text
+            ====================  =========  ==================================================================
+
+            What is unknown is ``<NA>``.
 
         Examples
         --------
@@ -169,16 +188,40 @@ class Comparison(Displayable):
         import pandas as pd
 
         names = self.differing_settings
-        frame = pd.DataFrame([_row(branch, names) for branch in self.branches])
-        return frame.astype(dict.fromkeys(_WHOLE_NUMBERS, "Int64") | dict.fromkeys(_FRACTIONS, "float64"))
+        rows = [_row(branch) for branch in self.branches]
+        columns = {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in _DTYPES.items()}
+        settings = {
+            f"config.{name}": pd.Series(pd.array([_plain(branch.settings.get(name)) for branch in self.branches]))
+            for name in names
+        }
+        return pd.DataFrame(columns | settings)
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping | list | tuple) else value
 
 
 _TOKENS = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-_WHOLE_NUMBERS = ("shared", "messages", "steps", "tool_calls", *_TOKENS, "session_runs")
-_FRACTIONS = ("cost", "duration", "session_cost")
+_DTYPES = {
+    "label": "string",
+    "session_id": "string",
+    "shared": "Int64",
+    "messages": "Int64",
+    "steps": "Int64",
+    "tool_calls": "Int64",
+    **dict.fromkeys(_TOKENS, "Int64"),
+    "usage_complete": "boolean",
+    "cost": "Float64",
+    "duration": "Float64",
+    "model": "string",
+    "stop_reason": "string",
+    "session_messages": "Int64",
+    "session_runs": "Int64",
+    "session_cost": "Float64",
+}
 
 
-def _row(branch: Branch, settings: Sequence[str]) -> dict[str, Any]:
+def _row(branch: Branch) -> dict[str, Any]:
     usage = branch.usage
     return {
         "label": branch.label,
@@ -193,9 +236,9 @@ def _row(branch: Branch, settings: Sequence[str]) -> dict[str, Any]:
         "duration": branch.duration,
         "model": ", ".join(branch.models),
         "stop_reason": branch.stop_reason,
+        "session_messages": len(branch.messages),
         "session_runs": len(branch.session_runs),
         "session_cost": branch.session_cost,
-        **{f"config.{name}": branch.settings.get(name) for name in settings},
     }
 
 

@@ -93,7 +93,7 @@ def _byline(unit: Unit, *, is_indexed: bool) -> Markup:
     message = unit.message
     index = fragment('<span class="cy-i">[{}]</span> ', unit.index) if is_indexed else ""
     return fragment(
-        '<div class="cy-by" title="{}">{}<b class="cy-who">{}</b> <span class="cy-meta">{}</span></div>',
+        '<div class="cy-by" title="{}">{}<b>{}</b> <span class="cy-meta">{}</span></div>',
         moment(message.created_at),
         index,
         label(speaker(message)),
@@ -135,7 +135,7 @@ def unit_line(unit: Unit) -> Markup:
     text = preview(message) if isinstance(message, ToolMessage) else one_line(message.text, 100)
     calls = ", ".join(one_line(called.name, 40) for called, _ in unit.calls[:5])
     return fragment(
-        '<div class="cy-line"><span class="cy-i">{}</span> <b class="cy-who">{}</b> {} <span class="cy-meta">{}</span></div>',
+        '<div class="cy-line"><span class="cy-i">{}</span> <b>{}</b> {} <span class="cy-meta">{}</span></div>',
         index_range(unit.index, unit.last),
         speaker(message),
         text,
@@ -209,5 +209,5 @@ def _omitted(first: Unit, last: Unit) -> Markup:
 
 def message_page(message: Message) -> Markup:
     """Return one message as HTML, without an index since it does not know where it stands."""
-    unit = Unit(0, message, tuple((part, None) for part in getattr(message, "tool_calls", ())))
+    unit = Unit(0, message, tuple((part, None) for part in message.content if isinstance(part, ToolCall)))
     return page(unit_block(unit, Room(), expected=False, is_indexed=False), kind="message", styles=STYLES)

@@ -44,7 +44,7 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
         return [None if branch.usage is None else pick(branch.usage) for branch in branches]
 
     complete = [branch.usage_complete for branch in branches]
-    lines = [
+    return [
         ("messages", _numbers([len(branch.own) for branch in branches])),
         ("steps", _numbers([len(branch.answers) for branch in branches])),
         ("tool calls", _numbers([branch.tool_calls for branch in branches])),
@@ -54,10 +54,9 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
         ("of them reasoning", _numbers(tokens(lambda usage: usage.reasoning_tokens), complete)),
         ("cost", _numbers([branch.cost for branch in branches], complete, of="money")),
         ("time", _numbers([branch.duration for branch in branches], of="seconds")),
-        ("model", [one_line(", ".join(branch.models)) or "–" for branch in branches]),
-        ("ended", [branch.stop_reason or ("not ended" if branch.runs else "–") for branch in branches]),
+        ("model", [one_line(", ".join(branch.models)) or "none" for branch in branches]),
+        ("ended", [branch.stop_reason or ("not ended" if branch.runs else "none") for branch in branches]),
     ]
-    return lines
 
 
 def _of_session(branches: Sequence[Branch]) -> list[Line]:
@@ -71,14 +70,19 @@ def _of_session(branches: Sequence[Branch]) -> list[Line]:
 
 def _numbers(values: Sequence[float | None], complete: Sequence[bool] = (), of: str = "") -> list[str]:
     """Return numbers in words, each with its difference from the first."""
-    words = {"money": money, "seconds": lambda value, **_: seconds(value)}.get(of, number)
     first = values[0]
     shown = []
     for place, value in enumerate(values):
-        text = words(value, complete=complete[place] if complete else True)
+        text = _number(value, complete=complete[place] if complete else True, of=of)
         change = difference(value, first, of=of) if place and value is not None and first is not None else ""
         shown.append(f"{text} ({change})" if change else text)
     return shown
+
+
+def _number(value: float | None, *, complete: bool, of: str) -> str:
+    if of == "seconds":
+        return seconds(value)
+    return money(value, complete=complete) if of == "money" else number(value, complete=complete)
 
 
 def _settings(branches: Sequence[Branch], name: str) -> list[str]:

@@ -14,11 +14,12 @@ from itertools import groupby
 from markupsafe import Markup
 
 from cyclops_nb.display.html import facts, fold
+from cyclops_nb.display.units import Result
 from cyclops_nb.display.words import count, seconds
 from cyclops_nb.messages import FilePart, ImagePart, Part, ReasoningPart, TextPart, ToolCall, ToolMessage
-from cyclops_nb.render.escape import fragment, image, join, json_block, label, link, text_block
+from cyclops_nb.render.escape import fragment, image, join, json_block, label, link
 from cyclops_nb.render.markdown import to_html
-from cyclops_nb.render.text import one_line, size, visible
+from cyclops_nb.render.text import one_line, size
 
 __all__ = [
     "IMAGE_ROOM",
@@ -177,15 +178,15 @@ def _in_brackets(part: Part) -> str:
     return f"[{part.name}]" if isinstance(part, FilePart) else f"[{part.type}]"
 
 
-def call(part: ToolCall, result: tuple[int, ToolMessage] | None, room: Room, *, expected: bool) -> Markup:
+def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool) -> Markup:
     """Return a tool call with its result.
 
     Parameters
     ----------
     part : ToolCall
         The call.
-    result : tuple of int and ToolMessage, or None
-        The index of the result and the result.
+    result : Result or None
+        The result.
     room : Room
         The space there is.
     expected : bool
@@ -201,7 +202,7 @@ def call(part: ToolCall, result: tuple[int, ToolMessage] | None, room: Room, *, 
     if result is None:
         note = fragment(' <span class="cy-bad">no result</span>') if expected else ""
         return fold(fragment("{}{}", name, note), *body, kind="call")
-    index, message = result
+    index, message = result.index, result.message
     body.append(_labelled(f"result [{index}]", _result(message, room)))
     summary = fragment(
         '<span class="cy-i">[{}]</span> {} → {} {}', index, name, label(preview(message)), _outcome(message)

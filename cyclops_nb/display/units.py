@@ -8,6 +8,7 @@ does not fit even there is one line, or a number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
@@ -21,14 +22,16 @@ _LINES = 500  # units that are shown as one line each
 _T = TypeVar("_T", bound=str)
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True)
+class Result:
     """A tool result, and where it stands in the transcript."""
 
     index: int
     message: ToolMessage
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True)
+class Unit:
     """A message, and the results that belong to it if it calls tools."""
 
     index: int
@@ -86,7 +89,7 @@ def units(messages: Sequence[Message], start: int = 0) -> list[Unit]:
 def _with_results(unit: Unit, results: dict[int, Result]) -> Unit:
     if not isinstance(unit.message, AssistantMessage):
         return unit
-    return unit._replace(calls=tuple((call, results.get(i)) for i, call in enumerate(unit.message.tool_calls)))
+    return replace(unit, calls=tuple((call, results.get(i)) for i, call in enumerate(unit.message.tool_calls)))
 
 
 class Choice(NamedTuple):

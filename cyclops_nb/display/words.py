@@ -28,6 +28,8 @@ __all__ = [
 
 UNKNOWN = "unknown"
 
+_MINUS = "\N{MINUS SIGN}"
+_TO = "\N{EN DASH}"
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}")
 _SMALLEST = 1e-6  # dollars; below it more digits say nothing
 _CENT = 0.01
@@ -57,7 +59,7 @@ def money(value: float | None, *, complete: bool = True) -> str:
     """
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    sign = "−" if value < 0 else ""
+    sign = _MINUS if value < 0 else ""
     return ("" if complete else "≥") + sign + _dollars(abs(value))
 
 
@@ -101,13 +103,13 @@ def seconds(value: float | None) -> str:
     return f"{whole // _HOUR:,} h {whole % _HOUR // _MINUTE} min"
 
 
-def number(value: int | None, *, complete: bool = True) -> str:
+def number(value: float | None, *, complete: bool = True) -> str:
     """Return a whole number in words.
 
     Parameters
     ----------
     value : int or None
-        The number; None if unknown.
+        The number, in a float or not; None if unknown.
     complete : bool
         False if it is a lower bound.
 
@@ -121,7 +123,7 @@ def number(value: int | None, *, complete: bool = True) -> str:
     >>> number(12345), number(7, complete=False), number(None)
     ('12,345', '≥7', 'unknown')
     """
-    return UNKNOWN if value is None else f"{'' if complete else '≥'}{value:,}"
+    return UNKNOWN if value is None else f"{'' if complete else '≥'}{value:,.0f}"
 
 
 def count(value: int, noun: str) -> str:
@@ -192,14 +194,14 @@ def difference(value: float, first: float, *, of: str = "") -> str:
 
     Examples
     --------
-    >>> difference(12, 10), difference(0.5, 1.5, of="seconds"), difference(1, 1)
-    ('+2', '−1.0 s', '')
+    >>> difference(12, 10), difference(2.5, 1, of="seconds"), difference(1, 1)
+    ('+2', '+1.5 s', '')
     """
     change = value - first
     if not change or not math.isfinite(change):
         return ""
     words = {"money": money, "seconds": seconds}.get(of)
-    return ("+" if change > 0 else "−") + (words(abs(change)) if words else f"{abs(change):,}")
+    return ("+" if change > 0 else _MINUS) + (words(abs(change)) if words else f"{abs(change):,.0f}")
 
 
 def moment(when: datetime) -> str:
@@ -262,7 +264,7 @@ def index_range(first: int, last: int) -> str:
 
     Examples
     --------
-    >>> index_range(2, 2), index_range(2, 5)
-    ('[2]', '[2]–[5]')
+    >>> index_range(2, 2)
+    '[2]'
     """
-    return f"[{first}]" if first == last else f"[{first}]–[{last}]"
+    return f"[{first}]" if first == last else f"[{first}]{_TO}[{last}]"

@@ -1,12 +1,13 @@
 """Colours for code in answers: a handful of classes, no style attributes, no script.
 
 A saved notebook carries this markup in each of its outputs, so tokens fall into five kinds only. The language is
-named by a model: it picks one of the lexers below and nothing else (pygments would also ask installed plugins), and
-the amount of code is bounded, since some lexers are slow.
+named by a model: it picks one of the lexers below and nothing else (pygments would also ask installed plugins).
+Who calls bounds the amount of code, since the time of a lexer can grow with its square.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from itertools import groupby
 
@@ -39,11 +40,31 @@ _KINDS: tuple[tuple[_TokenType, str], ...] = (
     (Name.Tag, "cy-f"),
     (Name.Attribute, "cy-f"),
 )
-_LANGUAGES = frozenset(
-    {"bash", "c", "cpp", "c++", "css", "go", "html", "ini", "java", "javascript", "js", "json", "julia", "jl"}
-    | {"kotlin", "latex", "tex", "lua", "py", "python", "python3", "r", "rb", "ruby", "rs", "rust", "scala", "sh"}
-    | {"shell", "sql", "toml", "ts", "typescript", "xml", "yaml", "yml", "zsh"}
-)
+# Not here: the lexers of C, C++, Java, Scala, Kotlin and TypeScript, which take seconds for some texts of 10 kB.
+_LANGUAGES = {
+    name: lexer
+    for lexer, names in {
+        "bash": "bash sh shell zsh",
+        "css": "css",
+        "go": "go golang",
+        "html": "html",
+        "javascript": "js javascript jsx ts typescript",
+        "json": "json jsonl",
+        "julia": "jl julia",
+        "latex": "latex tex",
+        "lua": "lua",
+        "python": "py python python3",
+        "r": "r",
+        "ruby": "rb ruby",
+        "rust": "rs rust",
+        "sql": "sql",
+        "toml": "toml",
+        "xml": "xml",
+        "yaml": "yaml yml",
+    }.items()
+    for name in names.split()
+}
+_SPACE_RUN = re.compile(r"\s{300}")
 
 
 def highlight(code: str, language: str) -> Markup:
@@ -66,10 +87,10 @@ def highlight(code: str, language: str) -> Markup:
     >>> highlight("x = 1", "python")
     Markup('x = <span class="cy-n">1</span>')
     """
-    language = language.lower()
-    if language not in _LANGUAGES:
+    lexer = _LANGUAGES.get(language.lower())
+    if lexer is None or _SPACE_RUN.search(code):  # lexers go over a run of spaces again and again
         return escape(code)
-    tokens = list(_lexer(language).get_tokens(code))
+    tokens = list(_lexer(lexer).get_tokens(code))
     if "".join(text for _, text in tokens) != code:  # a lexer drops what it takes for a byte order mark
         return escape(code)
     pieces: list[str] = []
@@ -80,8 +101,8 @@ def highlight(code: str, language: str) -> Markup:
 
 
 @lru_cache(maxsize=len(_LANGUAGES))
-def _lexer(language: str) -> Lexer:
-    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+def _lexer(name: str) -> Lexer:
+    return get_lexer_by_name(name, stripnl=False, ensurenl=False)
 
 
 @lru_cache(maxsize=512)

@@ -48,7 +48,7 @@ ALLOWED_ATTRIBUTES: Final = {
 
 _CLASSES = frozenset([MATH_ON, *CODE_CLASSES])
 _STYLES = frozenset(f"text-align:{side}" for side in ("left", "center", "right"))
-_HIGHLIGHTED = 12_000  # characters of code in one text that get colours: some 30 ms
+_HIGHLIGHTED = 10_000  # characters of code in one text that get colours: some 30 ms
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
 
 

@@ -127,20 +127,21 @@ def _tokens(prompt: int, completion: int) -> dict[str, Any]:
 
 
 def _answer_words(reply: Reply) -> int:
-    texts = [piece.text for piece in reply.pieces if isinstance(piece, Text)]
-    texts += [piece.arguments for piece in reply.pieces if isinstance(piece, Call)]
-    return sum(len(text.split()) for text in texts)
+    words = [piece.words for piece in reply.pieces if isinstance(piece, Text)]
+    words += [len(piece.arguments.split()) for piece in reply.pieces if isinstance(piece, Call)]
+    return sum(words)
 
 
 def _words(value: object) -> int:
     """Count the words of all texts in a request's messages; pictures and files have none."""
+    if isinstance(value, str):
+        return len(value.split())
     if isinstance(value, list):
-        return sum(_words(item) for item in value)
+        return sum(map(_words, value))
     if not isinstance(value, dict):
         return 0
-    texts = [value.get(key) for key in ("content", "text", "arguments")]
-    count = sum(len(text.split()) for text in texts if isinstance(text, str))
-    return count + sum(_words(value.get(key)) for key in ("content", "tool_calls", "function"))
+    keys = ("content", "tool_calls", "function", "text", "arguments")
+    return sum(_words(value[key]) for key in keys if key in value)
 
 
 def _completion(message: _Message) -> Answer:

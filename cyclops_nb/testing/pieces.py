@@ -58,10 +58,15 @@ class Text:
     field: str = "content"
     delay: float = 0.0
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The whole text, put together from the chunks."""
         return joined(self.chunks)
+
+    @cached_property
+    def words(self) -> int:
+        """How many words it has."""
+        return len(self.text.split())
 
     @cached_property
     def deltas(self) -> tuple[bytes, ...]:

@@ -1,0 +1,62 @@
+"""Shared fixtures: scripted servers that stop with their test, and a watch over what tests leave behind."""
+
+import asyncio
+import contextlib
+import threading
+import time
+
+import pytest
+from scenarios import agent_for
+
+import cyclops_nb.portal
+from cyclops_nb.testing import ScriptedServer
+
+_ENDING_SECONDS = 5.0
+
+
+def _running(before):
+    """Return threads that the test started, but the library's own loop's, and tasks on that loop."""
+    threads = [thread for thread in threading.enumerate() if thread not in before and thread.name != "cyclops-nb"]
+    portal = cyclops_nb.portal._portal
+    tasks = []
+    if portal is not None and not portal._loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the set of tasks changed while it was read: they are ending
+            tasks = list(asyncio.all_tasks(portal._loop))
+    return [*threads, *tasks]
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing():
+    """Fail a test after which a thread or a task is still there."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while left := _running(before):
+        if time.monotonic() > deadline:
+            pytest.fail(f"the test left behind: {left}")
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def serve():
+    """Give a function that starts a scripted server; it is stopped after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*script, **settings):
+            (script,) = script if len(script) == 1 and callable(script[0]) else (list(script),)
+            return stack.enter_context(ScriptedServer(script, **settings))
+
+        yield start
+
+
+@pytest.fixture
+def ask(serve):
+    """Give a function that starts a server with a script and returns an agent on it; ``agent.server`` is the server."""
+
+    def make(*script, tools=(), strict=True, **settings):
+        server = serve(*script, strict=strict)
+        agent = agent_for(server, tools, **settings)
+        agent.server = server
+        return agent
+
+    return make
