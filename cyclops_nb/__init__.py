@@ -1,79 +1,15 @@
 """An LLM agent library made for Jupyter.
 
 Everything public can be imported from here. Names are loaded at their first use, so that ``import cyclops_nb`` is
-quick and pulls in neither openai nor pandas nor a display.
+quick and pulls in neither openai nor pandas nor a display. Type checkers read ``__init__.pyi``.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cyclops_nb._version import __version__
-
-if TYPE_CHECKING:
-    from cyclops_nb.agent import Agent
-    from cyclops_nb.config import AgentConfig, Compaction
-    from cyclops_nb.engine.middleware import Middleware
-    from cyclops_nb.display.branches import Comparison, compare
-    from cyclops_nb.errors import (
-        ConfigError,
-        ContextOverflowError,
-        CyclopsError,
-        InputError,
-        MaxIterationsError,
-        MissingExtraError,
-        ModelConnectionError,
-        ModelError,
-        ModelTimeoutError,
-        OutputError,
-        RateLimitError,
-        SessionBusyError,
-        SessionConflictError,
-        SessionFormatError,
-        SessionNotFoundError,
-        TranscriptError,
-    )
-    from cyclops_nb.events import (
-        AnyEvent,
-        Compacted,
-        Event,
-        ReasoningDelta,
-        RunFinished,
-        RunStarted,
-        StepFinished,
-        StepStarted,
-        TextDelta,
-        ToolCallDelta,
-        ToolCallReady,
-        ToolCallStarted,
-        ToolResult,
-    )
-    from cyclops_nb.frames import messages_frame, runs_frame
-    from cyclops_nb.handle import RunHandle
-    from cyclops_nb.messages import (
-        AnyMessage,
-        AssistantMessage,
-        FilePart,
-        ImagePart,
-        Message,
-        Part,
-        ReasoningPart,
-        SummaryMessage,
-        TextPart,
-        ToolCall,
-        ToolMessage,
-        UserMessage,
-    )
-    from cyclops_nb.models.base import ModelRequest
-    from cyclops_nb.response import AgentResponse, Answer
-    from cyclops_nb.runs import Run
-    from cyclops_nb.session import Session
-    from cyclops_nb.stores.base import SessionInfo, SessionStore
-    from cyclops_nb.stores.file import FileSessionStore
-    from cyclops_nb.stores.memory import InMemorySessionStore
-    from cyclops_nb.tools import RunContext, Tool, tool
-    from cyclops_nb.usage import Usage
+from cyclops_nb._version import __version__ as __version__
 
 _PLACES = {
     "agent": ["Agent"],

@@ -1,0 +1,72 @@
+"""Read by the type checker only: what users' editors say of the public names."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from pydantic import BaseModel
+
+from cyclops_nb import (
+    Agent,
+    AgentConfig,
+    AgentResponse,
+    AssistantMessage,
+    Message,
+    RunHandle,
+    Session,
+    TextPart,
+    Tool,
+    ToolCall,
+    Usage,
+    UserMessage,
+    tool,
+)
+
+
+class Weather(BaseModel):
+    """A type to ask for."""
+
+    celsius: float
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(name="plus", thread="caller")
+def plus(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def reading(agent: Agent, session: Session) -> None:
+    """Check the types of what runs give."""
+    assert_type(agent.run("Hello"), str)
+    assert_type(agent.run("Hello", response_model=Weather), Weather)
+    assert_type(await agent.arun("Hello", session=session), str)
+    assert_type(await agent.arun("Hello", response_model=Weather), Weather)
+    assert_type(agent.run_with_response("Hello"), AgentResponse)
+    assert_type(await agent.arun_with_response("Hello"), AgentResponse)
+    assert_type(agent.start("Hello"), RunHandle)
+    assert_type(await agent.start("Hello"), AgentResponse)
+    assert_type(agent.start("Hello").result(), AgentResponse)
+    for piece in agent.stream("Hello"):
+        assert_type(piece, str)
+    async for piece in agent.astream("Hello"):
+        assert_type(piece, str)
+
+
+def making(session: Session) -> None:
+    """Check the types of constructors and values."""
+    Agent(AgentConfig("gpt-4o-mini"), tools=[add, plus, len])
+    Agent("gpt-4o-mini", [add], temperature=0)
+    assert_type(add, Tool)
+    assert_type(plus, Tool)
+    assert_type(UserMessage("Hello").text, str)
+    assert_type(AssistantMessage([TextPart("Hi"), ToolCall("1", "add")]).tool_calls, tuple[ToolCall, ...])
+    assert_type(session.usage, Usage | None)
+    assert_type(session.fork(at=2, title="Again"), Session)
+    messages: list[Message] = [UserMessage("Hello")]
+    session.messages.extend(messages)
