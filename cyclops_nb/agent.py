@@ -10,13 +10,12 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
-from pydantic import TypeAdapter
-
 from cyclops_nb import transcript
 from cyclops_nb.config import AgentConfig, Durability
 from cyclops_nb.content import input_messages
 from cyclops_nb.engine.loop import run_events
 from cyclops_nb.engine.middleware import Middleware, changes_answers
+from cyclops_nb.engine.output import OutputType
 from cyclops_nb.engine.state import CallerThread, RunPlan, RunState
 from cyclops_nb.engine.steps import check_answerable
 from cyclops_nb.errors import ConfigError, InputError, SessionBusyError
@@ -375,7 +374,7 @@ class Agent:
             session=target,
             input=tuple(messages),
             tools={tool.name: tool for tool in self._tools},
-            output=None if response_model is None else TypeAdapter(response_model),
+            output=None if response_model is None else OutputType(response_model),
             store=self._store if session is not None else None,
             durability=self._durability if durability is None else _checked_durability(durability),
             middleware=self._middleware,

@@ -165,7 +165,7 @@ class AgentConfig(_Settings):
             raise ValueError("leave the password out of the address and pass it as api_key")
         return value
 
-    @field_validator("default_headers", "default_query", "tool_choice", "extra_body")
+    @field_validator("default_headers", "default_query", "tool_choice", "prices", "extra_body")
     @classmethod
     def _read_only(cls, value: Any) -> Any:
         return freeze(value) if isinstance(value, Mapping) else value
@@ -204,15 +204,17 @@ class AgentConfig(_Settings):
         return frozen
 
 
-def _without_secrets(value: Any) -> Any:
+def _without_secrets(value: Any, *, secret: bool = False) -> Any:
+    """Return a copy of `value` without the texts that stand, however deep, under a name that tells of a secret."""
     if isinstance(value, Mapping):
-        return {
-            name: "(not kept)"
-            if any(word in str(name).lower() for word in _SECRET_WORDS) and isinstance(item, str)
-            else _without_secrets(item)
-            for name, item in value.items()
-        }
-    return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: _without_secrets(item, secret=secret or _is_secret(name)) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_secrets(item, secret=secret) for item in value]
+    return "(not kept)" if secret and isinstance(value, str) else value
+
+
+def _is_secret(name: Any) -> bool:
+    return any(word in str(name).lower() for word in _SECRET_WORDS)
 
 
 def config_key(snapshot: Mapping[str, Any]) -> str:

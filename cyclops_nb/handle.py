@@ -47,7 +47,8 @@ class RunHandle(Displayable):
             parent.nested.append(self)
 
     def begin(self) -> None:
-        """Start the run; called once."""
+        """Start the run; called once. Its session is taken when this returns, not only when the loop gets to it."""
+        self._state.claim()
         self._portal.spawn(self._drive)
 
     async def _drive(self) -> None:

@@ -7,6 +7,7 @@ another. Unknown is None, never 0, and pricing never fails a run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -60,9 +61,9 @@ def cost_of(
 
 
 def _by_prices(usage: Usage, prices: Prices) -> float:
-    fresh = max(usage.input_tokens - usage.cached_tokens, 0)
-    cached_price = prices.get("cached", prices.get("input", 0.0))
-    dollars = fresh * prices.get("input", 0.0) + usage.cached_tokens * cached_price
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    dollars = (usage.input_tokens - cached) * prices.get("input", 0.0)
+    dollars += cached * prices.get("cached", prices.get("input", 0.0))
     return float(dollars + usage.output_tokens * prices.get("output", 0.0)) / 1e6
 
 
@@ -101,6 +102,15 @@ def _calculate(usage: Usage, model: str, base_url: str) -> Any:
             output_tokens=usage.output_tokens,
             cache_read_tokens=min(usage.cached_tokens, usage.input_tokens),
         )
-        return genai_prices.calc_price(tokens, model_ref=model, provider_api_url=base_url)
+        found = genai_prices.calc_price(tokens, model_ref=model, provider_api_url=base_url)
+        return found if _ends_in_host(found.provider.api_pattern, base_url) else None
     except Exception:  # noqa: BLE001 - an unknown model, or a changed list: the price is unknown, the run goes on
         return None
+
+
+def _ends_in_host(pattern: str, base_url: str) -> bool:
+    """Say whether a pattern is more than the beginning of another host's name, as of ``api.openai.com.example``."""
+    match = re.match(pattern, base_url)
+    if match is None:
+        return False
+    return match[0].endswith((".", "/")) or not re.match(r"[\w.-]", base_url[match.end() :])

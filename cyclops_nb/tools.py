@@ -10,6 +10,7 @@ import functools
 import inspect
 import json
 import re
+import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from cyclops_nb.values import clean_json
 __all__ = ["RunContext", "Tool", "as_tools", "tool"]
 
 ToolThread = Literal["worker", "caller"]
+_DATA = {"default", "const", "enum", "examples"}
+"""Keys of a JSON schema that hold data and no schema."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 
 
@@ -234,9 +237,12 @@ class _Signature:
     """
 
     def __init__(self, name: str, function: Callable[..., Any], texts: Mapping[str, str]) -> None:
-        self._parameters = inspect.signature(function).parameters
+        try:
+            self._parameters = inspect.signature(function).parameters
+        except ValueError as error:
+            raise ConfigError(f"tool {name!r}: {error}; wrap it in a function of yours") from None
         hints = _hints(name, function)
-        self._context = [key for key in self._parameters if hints.get(key) is RunContext]
+        self._context = [key for key in self._parameters if _is_context(hints.get(key))]
         self._fields: dict[str, str] = {}
         fields: dict[str, Any] = {}
         for key, parameter in self._parameters.items():
@@ -273,20 +279,30 @@ class _Signature:
 def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
-    target = function if inspect.isroutine(function) else type(function).__call__
+    target = inspect.unwrap(function if inspect.isroutine(function) else type(function).__call__)
+    # what a tool returns is nobody's business, and often annotated with a name that only type checkers import
+    annotations = {key: hint for key, hint in getattr(target, "__annotations__", {}).items() if key != "return"}
+    wanted = types.SimpleNamespace(__annotations__=annotations)
     try:
-        return typing.get_type_hints(target, include_extras=True)
-    except NameError as error:
+        return typing.get_type_hints(wanted, getattr(target, "__globals__", {}), include_extras=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise ConfigError(f"tool {name!r}: an annotation cannot be resolved: {error}") from None
+
+
+def _is_context(hint: Any) -> bool:
+    """Say whether an annotation asks for the run's context, as it is, optional, or annotated."""
+    if typing.get_origin(hint) in {typing.Union, types.UnionType, typing.Annotated}:
+        return any(_is_context(item) for item in typing.get_args(hint))
+    return hint is RunContext
 
 
 def _field(parameter: inspect.Parameter, text: str | None) -> Any:
     default = parameter.default
     if default is parameter.empty:
         return Field(alias=parameter.name, description=text)
-    if default is None or isinstance(default, str | int | float | bool):
+    if default is None or type(default) in {str, int, float, bool}:
         return Field(default, alias=parameter.name, description=text)
-    # arrays, frames and the like have no JSON form, and comparing them is no yes or no
+    # arrays, frames, numpy's numbers and the like have no JSON form, and comparing them is no yes or no
     return Field(default_factory=lambda: default, alias=parameter.name, description=text)
 
 
@@ -295,7 +311,7 @@ def _without_titles(schema: Any) -> Any:
     if isinstance(schema, dict):
         named = schema.get("properties")
         kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
-        cleaned = {key: _without_titles(value) for key, value in kept.items() if key != "properties"}
+        cleaned = {key: value if key in _DATA else _without_titles(value) for key, value in kept.items()}
         if named is not None:
             cleaned["properties"] = {key: _without_titles(value) for key, value in named.items()}
         return {key: cleaned[key] for key in kept}
@@ -316,7 +332,7 @@ def _read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 def _parse(arguments: str) -> dict[str, Any]:
     try:
         values = json.loads(arguments)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"the arguments are not valid JSON: {error}") from None
     if not isinstance(values, dict):
         raise InputError(f"the arguments must be a JSON object, got {type(values).__name__}")

@@ -22,7 +22,7 @@ from cyclops_nb.runs import Run, RunError
 from cyclops_nb.session import Parent, Session
 from cyclops_nb.usage import Usage
 
-moderate = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+moderate = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For tests on whole sessions: enough examples to find what is wrong, few enough to run with every change."""
 
 _ODD_TEXTS = [

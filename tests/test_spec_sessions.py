@@ -8,9 +8,10 @@ import pytest
 from pydantic import BaseModel
 from scenarios import FORMS, RecordingStore, agent_for, call, note, roles, shape, steps_script
 
-from cyclops_nb import Agent, AgentConfig, Middleware, ModelError, Session, SessionBusyError, Usage
+from cyclops_nb import Agent, AgentConfig, ImagePart, Middleware, ModelError, Session, SessionBusyError, Usage
 from cyclops_nb.stores import FileSessionStore, InMemorySessionStore, SessionStore
-from cyclops_nb.testing import ScriptedServer, error, gate, reply, text, tool_call, tool_calls
+from cyclops_nb.testing import error, gate, reasoning, reply, text, tool_call, tool_calls
+from cyclops_nb.threads import run_in_thread
 
 
 def remembers_names(request):
@@ -36,8 +37,6 @@ class TestSession:
 
     def test_holds_reasoning(self, ask):
         """Reasoning blocks are part of the transcript."""
-        from cyclops_nb.testing import reasoning
-
         session = Session()
         ask(reply(reasoning("I think."), text("Yes."))).run("?", session=session)
         assert session.messages[1].reasoning == "I think."
@@ -249,8 +248,6 @@ class TestStore:
 
     def test_images_are_saved_as_they_were_sent(self, ask, tmp_path):
         """The base64 data of an image stands in the stored session as it was sent."""
-        from cyclops_nb import ImagePart
-
         data = "iVBORw0KGgo="
         agent = ask(text("nice"), session_store=FileSessionStore(tmp_path))
         agent.run(["look", ImagePart(data, media_type="image/png")], session=Session("s"))
@@ -303,12 +300,20 @@ class TestDurability:
     """The details are tested beside the engine; here is what the page says of each word."""
 
     def test_the_default_is_async(self, ask):
-        """Each step is saved while the next one runs: at the second completion the first step is stored."""
-        door, store = gate(), RecordingStore()
-        agent = ask(tool_call("note", {"n": 1}), reply(door, text("done")), tools=[note], session_store=store)
+        """Each step is saved while the next one runs: the second completion is asked for before the save is over."""
+        door, second = threading.Event(), gate()
+
+        class SlowStore(RecordingStore):
+            async def before(self, number):
+                await run_in_thread(door.wait, 20)
+
+        store = SlowStore()
+        agent = ask(tool_call("note", {"n": 1}), reply(second, text("done")), tools=[note], session_store=store)
         handle = agent.start("go", session=Session("s"))
-        door.wait_reached()
-        door.release()
+        second.wait_reached()
+        assert store.calls == [("save", 3)]
+        second.release()
+        door.set()
         handle.result()
         assert store.calls == [("save", 3), ("add", 1)]
 
@@ -444,9 +449,3 @@ class TestGone:
         import cyclops_nb
 
         assert not hasattr(cyclops_nb, name)
-
-
-def test_a_server_is_used_as_a_context_manager():
-    """The scripted server that these tests stand on answers a plain agent."""
-    with ScriptedServer([text("hi")]) as server:
-        assert agent_for(server).run("x") == "hi"

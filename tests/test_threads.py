@@ -43,7 +43,7 @@ class TestRunInThread:
         async def main():
             try:
                 await run_in_thread(function)
-            except BaseException as raised:  # noqa: BLE001
+            except BaseException as raised:
                 return raised
 
         raised = asyncio.run(main())
@@ -109,16 +109,16 @@ class TestRunInThread:
     def test_error_leaves_no_cycle(self):
         """A raised exception is freed without the help of the garbage collector."""
 
-        class Oddity(Exception):
+        class OddError(Exception):
             pass
 
         def function():
-            raise Oddity
+            raise OddError
 
         async def main():
             try:
                 await run_in_thread(function)
-            except Oddity as error:
+            except OddError as error:
                 return weakref.ref(error)
 
         gc.disable()

@@ -26,7 +26,7 @@ from cyclops_nb.render.escape import fragment, join, label
 
 __all__ = ["comparison_page", "comparison_text"]
 
-_ROOM = 500_000  # characters of HTML for the branches
+_ROOM = 300_000  # characters of HTML for the branches
 _COMMON_ROOM = 150_000
 Row = list[Unit | None]
 
@@ -95,8 +95,9 @@ def _columns(comparison: Comparison) -> Markup | str:
     if not all_rows:
         return fragment('<div class="cy-note">{}</div>', "they say the same")
     for row in all_rows:
+        left = images.left
         cells = _row(row, branches, ends, images)
-        room -= len(cells)
+        room -= len(cells) - (left - images.left)  # images have a room of their own
         if room < 0:
             break
         shown.append(cells)

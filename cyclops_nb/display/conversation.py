@@ -23,7 +23,7 @@ __all__ = ["STYLES", "conversation", "message_page", "speaker", "unit_block"]
 
 STYLES = ("transcript",)
 """Parts of the style sheet that an output with messages needs."""
-_ROOM = 500_000  # characters of HTML for whole messages, so that an output stays below 1 MB
+_ROOM = 300_000  # characters of HTML for whole messages, so that an output stays below 1 MB
 _USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
 
 
@@ -173,11 +173,17 @@ def conversation(
         A sequence of blocks.
     """
     images = Images()
+
+    def full(unit: Unit) -> tuple[Markup, int]:
+        left = images.left
+        block = unit_block(unit, Room(images=images), expected=expected)
+        return block, len(block) - (left - images.left)  # images have a room of their own
+
     choice = split(units(messages, start))
     made = choose(
         choice,
         room,
-        full=lambda unit: unit_block(unit, Room(images=images), expected=expected),
+        full=full,
         line=unit_line,
         omitted=_omitted,
     )

@@ -33,11 +33,9 @@ def info_page(info: SessionInfo) -> Markup:
 
 def info_text(info: SessionInfo) -> str:
     """Return what a store tells about a session in words."""
-    lines = [
-        f"{one_line(info.title)} (session {one_line(info.id)})" if info.title else f"Session {one_line(info.id)}",
-        f"{count(info.message_count, 'message')}, {count(info.run_count, 'run')}, {tokens(info.usage)}, "
-        f"cost {money(info.cost)}, stored {moment(info.updated_at)}",
-    ]
+    named = f"{one_line(info.title)} (session {one_line(info.id)})" if info.title else f"Session {one_line(info.id)}"
+    amount = f"{count(info.message_count, 'message')}, {count(info.run_count, 'run')}, {tokens(info.usage)}"
+    lines = [named, f"{amount}, cost {money(info.cost)}, stored {moment(info.updated_at)}"]
     if info.parent is not None:
         lines.append(f"forked from {one_line(info.parent.session_id)}{_after(info)}")
     if info.path is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 
 from markupsafe import Markup
@@ -108,7 +109,13 @@ def _one(part: Part, room: Room) -> Markup:
 
 
 def _text(text: str, room: Room) -> Markup:
-    return room.filled(to_html(text, limit=room.limit(_MARKDOWN_LIMIT))) if text.strip() else Markup("")
+    return room.filled(_markdown(text, room.limit(_MARKDOWN_LIMIT))) if text.strip() else Markup("")
+
+
+@lru_cache(maxsize=512)
+def _markdown(text: str, limit: int) -> Markup:
+    """Remember what was made: a session is shown again and again, and its forks say the same."""
+    return to_html(text, limit=limit)
 
 
 def _reasoning(part: ReasoningPart, room: Room) -> Markup:
@@ -126,7 +133,7 @@ def _image(part: ImagePart, room: Room) -> Markup:
         if not (comma and start.startswith("data:")):
             return fragment('<div class="cy-file">image, not loaded: {}</div>', link(part.url))
         data, media_type = encoded, start.removeprefix("data:")
-    shown = image(data or "", media_type, limit=max(room.images.left, 0))
+    shown = image(data or "", media_type, "image", limit=max(room.images.left, 0))
     room.images.left -= len(shown)
     return fragment('<div class="cy-file">{}</div>', shown)
 

@@ -84,8 +84,11 @@ def _error_of_its_own(response: AgentResponse) -> Markup | str:
 def _output(response: AgentResponse) -> Markup | str:
     if response.output is None or isinstance(response.output, str):
         return ""
-    data = to_jsonable_python(response.output, fallback=repr)
     name = type(response.output).__name__
+    try:
+        data = to_jsonable_python(response.output, fallback=repr)
+    except ValueError:  # text that cannot be encoded, and what refers to itself
+        data = repr(response.output)
     return fragment('<div class="cy-label">output: {}</div>{}', label(name), json_block(data))
 
 

@@ -112,7 +112,7 @@ def choose(
     choice: Choice,
     room: int,
     *,
-    full: Callable[[Unit], _T],
+    full: Callable[[Unit], tuple[_T, int]],
     line: Callable[[Unit], _T],
     omitted: Callable[[Unit, Unit], _T],
 ) -> dict[int, _T]:
@@ -124,8 +124,10 @@ def choose(
         The conversation.
     room : int
         Characters that whole units may take.
-    full, line : callable
-        Make the whole of a unit, and one line of it.
+    full : callable
+        Makes the whole of a unit, and says how many characters of it count.
+    line : callable
+        Makes one line of a unit.
     omitted : callable
         Makes what stands for the units from the first to the last that it is given.
 
@@ -137,8 +139,8 @@ def choose(
     made: dict[int, _T] = {}
     # the end matters most, then how it began
     for unit in [*reversed(choice.tail), *choice.head, *reversed(choice.middle)]:
-        whole = full(unit)
-        room -= len(whole)
+        whole, size = full(unit)
+        room -= size
         if room < 0:
             break
         made[unit.index] = whole

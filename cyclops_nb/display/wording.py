@@ -7,6 +7,7 @@ in common are not: marks all over say less than the texts.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from difflib import SequenceMatcher
 
 from markupsafe import Markup
@@ -15,8 +16,10 @@ from cyclops_nb.render.escape import fragment, join
 
 __all__ = ["changes"]
 
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-_LONGEST = 800  # words and blanks; the time to compare grows with the square
+_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
+_LONGEST = 600  # words and marks, each with the blanks behind it
+_CHARACTERS = 12_000
+_PAIRS = 3_000  # of equal ones in both texts: the time to compare grows with their number
 _LEAST_ALIKE = 0.5
 
 
@@ -36,12 +39,17 @@ def changes(old: str, new: str) -> Markup | None:
     Examples
     --------
     >>> changes("a warm day", "a cold day")
-    Markup('<div class="cy-changes">a <del>warm</del><ins>cold</ins> day</div>')
+    Markup('<div class="cy-changes">a <del>warm </del><ins>cold </ins>day</div>')
     """
-    before, after = _WORDS.findall(old[: 20 * _LONGEST]), _WORDS.findall(new[: 20 * _LONGEST])
-    if max(len(before), len(after)) > _LONGEST or before == after:
+    before, after = _WORDS.findall(old[:_CHARACTERS]), _WORDS.findall(new[:_CHARACTERS])
+    # blanks behind a word are shown, not compared: a word that became the last one has not changed
+    was, now = [word.strip() for word in before], [word.strip() for word in after]
+    if was == now or max(len(was), len(now)) > _LONGEST:
         return None
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    counts = Counter(now)
+    if sum(times * counts[word] for word, times in Counter(was).items()) > _PAIRS:
+        return None
+    matcher = SequenceMatcher(None, was, now, autojunk=False)
     if matcher.ratio() < _LEAST_ALIKE:
         return None
     parts = []
@@ -50,7 +58,6 @@ def changes(old: str, new: str) -> Markup | None:
             parts.append(fragment("{}", "".join(after[k:m])))
             continue
         gone, come = "".join(before[i:j]), "".join(after[k:m])
-        parts.append(
-            join([fragment("<del>{}</del>", gone) if gone else "", fragment("<ins>{}</ins>", come) if come else ""])
-        )
+        parts.append(fragment("<del>{}</del>", gone) if gone else Markup(""))
+        parts.append(fragment("<ins>{}</ins>", come) if come else Markup(""))
     return fragment('<div class="cy-changes">{}</div>', join(parts))

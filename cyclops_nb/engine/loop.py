@@ -21,7 +21,7 @@ from cyclops_nb.engine.tool_calls import ToolStep
 from cyclops_nb.events import Event, RunFinished, RunStarted, StepFinished, StepStarted
 from cyclops_nb.messages import AssistantMessage, Message, UserMessage
 from cyclops_nb.models.base import Completion, ModelRequest
-from cyclops_nb.session import claim, release
+from cyclops_nb.session import release
 
 __all__ = ["run_events"]
 
@@ -33,7 +33,7 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
     everything is in order.
     """
     plan = state.plan
-    claim(state.session, state.run.id)
+    state.claim()
     saver = Saver(plan.store, state.session, plan.durability)
     is_closed = False
     try:
@@ -125,17 +125,17 @@ def _keep_answer(state: RunState, answer: AssistantMessage, *, is_last_try: bool
     """Put a final answer into the transcript; return what is wrong with it if the model is to try again."""
     added: list[Message] = [answer]
     complaint = None
-    adapter = state.plan.output
-    if adapter is not None:
-        verdict = steps.judge_output(adapter, answer.text)
+    wanted = state.plan.output
+    if wanted is not None:
+        verdict = wanted.judge(answer.text)
         complaint = verdict.complaint
         state.output = verdict.output
         if complaint is not None and not is_last_try:
             added.append(UserMessage(complaint, run_id=state.run.id))
     state.add(added)
     state.finish_step()
-    if complaint is not None and is_last_try and adapter is not None:
-        raise steps.output_error(complaint, adapter.json_schema())
+    if complaint is not None and is_last_try and wanted is not None:
+        raise wanted.error(complaint)
     return complaint
 
 

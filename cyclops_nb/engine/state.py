@@ -9,17 +9,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import TypeAdapter
-
 from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Durability, config_key
 from cyclops_nb.engine.middleware import Middleware
+from cyclops_nb.engine.output import OutputType
 from cyclops_nb.events import Place
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.models.base import Completion, Model, ModelRequest
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.runs import Run, RunError, StopReason
-from cyclops_nb.session import Session
+from cyclops_nb.session import Session, claim
 from cyclops_nb.tools import Tool
 from cyclops_nb.usage import total
 from cyclops_nb.values import new_id
@@ -63,7 +62,7 @@ class RunPlan:
     session: Session
     input: tuple[Message, ...] = ()
     tools: Mapping[str, Tool] = field(default_factory=dict)
-    output: TypeAdapter[Any] | None = None
+    output: OutputType | None = None
     store: SessionStore | None = None
     durability: Durability = "async"
     middleware: tuple[Middleware, ...] = ()
@@ -93,6 +92,8 @@ class RunState:
         self.interrupt: BaseException | None = None
         """A cancel or keyboard interrupt, to be raised again when all is in order."""
         self.output: Any = None
+        self.is_claimed = False
+        """Whether the session is marked as being in this run."""
         self._started = time.perf_counter()
         self._completions: list[tuple[Any, float | None]] = []
         self._warnings: list[str] = []
@@ -109,6 +110,12 @@ class RunState:
     def place(self) -> Place:
         """Where events of this moment belong."""
         return {"run_id": self.run.id, "step": self.step}
+
+    def claim(self) -> None:
+        """Mark the session as being in this run, unless that was done when the run was asked for."""
+        if not self.is_claimed:
+            claim(self.session, self.run.id)
+            self.is_claimed = True
 
     def begin(self) -> None:
         """Put the input, the settings and the run's record into the session."""
@@ -139,7 +146,7 @@ class RunState:
             config=plan.config,
             messages=tuple(self.session.messages),
             tools=tuple(tool.schema() for tool in plan.tools.values()),
-            response_schema=plan.output.json_schema() if plan.output is not None else None,
+            response_schema=plan.output.schema if plan.output is not None else None,
             run_id=self.run.id,
             step=self.step,
             hosts={run.id: self._host_of(run) for run in self.session.runs},

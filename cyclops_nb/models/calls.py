@@ -52,13 +52,13 @@ class CallReader:
         sent_id = _text(entry.get("id"))
         name = _text(function.get("name"))
         index = entry.get("index")
-        call = None if self.whole else self._continued(sent_id, name, index)
+        arguments = function.get("arguments")
+        call = None if self.whole else self._continued(sent_id, name, index, has_arguments=bool(arguments))
         if call is None:
             call = self._begin(sent_id, index)
         if name and not call.name:
             call.name = name
         self._keep_unknown(call, entry, function)
-        arguments = function.get("arguments")
         if isinstance(arguments, Mapping | list):
             arguments = json.dumps(arguments, ensure_ascii=False)
         call.waiting += call.joiner.push(arguments) if isinstance(arguments, str) else ""
@@ -73,7 +73,7 @@ class CallReader:
                 raise ModelError("the model sent a tool call without a name")
             yield from self._emit(call)
 
-    def _continued(self, sent_id: str, name: str, index: Any) -> _Call | None:
+    def _continued(self, sent_id: str, name: str, index: Any, *, has_arguments: bool) -> _Call | None:
         """Return the call that an entry goes on with, or None if it begins one."""
         if not self._calls:
             return None
@@ -87,11 +87,10 @@ class CallReader:
             if name:
                 return None
         if index is not None:
-            return next((call for call in reversed(self._calls) if call.index == index), None)
+            call = next((call for call in reversed(self._calls) if call.index == index), None)
+            return None if call is None or (has_arguments and _is_another(name, call)) else call
         current = self._calls[-1]
-        return (
-            None if name and current.name and _is_complete(current.arguments + current.waiting) else current
-        )
+        return None if _is_another(name, current) else current
 
     def _begin(self, sent_id: str, index: Any) -> _Call:
         taken = {call.id for call in self._calls}
@@ -128,6 +127,12 @@ class CallReader:
 
 def _text(value: Any) -> str:
     return clean_text(value) if isinstance(value, str) else ""
+
+
+def _is_another(name: str, call: _Call) -> bool:
+    """Say whether a piece that is named, and has no id to go by, is no piece of `call` but a call of its own."""
+    written = call.arguments + call.waiting
+    return bool(name and call.name) and (_is_complete(written) or (name != call.name and not written.strip()))
 
 
 def _is_complete(arguments: str) -> bool:

@@ -27,6 +27,8 @@ _CONTEXT_WINDOW = 4096
 _MOST_THREADS = 4
 # tokens of a prompt read at once: more are not faster on a CPU
 _BATCH = 128
+# threads that wait for each other must not spin: beside other programs that makes llama.cpp ten times slower
+_PATIENT = {"OMP_WAIT_POLICY": "passive"}
 # keeps the prompts of the last few conversations, so that going back to a fork does not read it all again
 _CACHE_MIB = 256
 
@@ -99,7 +101,7 @@ class LlamaProcess:
         windows = sys.platform == "win32"
         return subprocess.Popen(  # noqa: S603 - this interpreter, with a program of this package
             [sys.executable, "-P", str(_PROGRAM)],
-            env=os.environ | {"CYCLOPS_NB_LLAMA": json.dumps(settings)},
+            env=_PATIENT | os.environ | {"CYCLOPS_NB_LLAMA": json.dumps(settings)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

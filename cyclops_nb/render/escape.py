@@ -17,7 +17,9 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date
 from functools import lru_cache
+from numbers import Number
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -91,8 +93,7 @@ def fragment(template: str, /, *args: object, **values: object) -> Markup:
     """
     _check(template)
     named = {name: _untrusted(value) for name, value in values.items()}
-    filled = Markup(template).format(*map(_untrusted, args), **named)  # noqa: S704 - a literal, see above
-    return Markup(visible(filled))  # noqa: S704 - what was filled in is escaped
+    return Markup(template).format(*map(_untrusted, args), **named)  # noqa: S704 - a literal, see above
 
 
 def join(parts: Iterable[object], separator: object = "") -> Markup:
@@ -115,8 +116,7 @@ def join(parts: Iterable[object], separator: object = "") -> Markup:
     >>> join([fragment("<hr>"), "a < b"], " ")
     Markup('<hr> a &lt; b')
     """
-    escaped = escape(_untrusted(separator)).join([escape(_untrusted(part)) for part in parts])
-    return Markup(visible(escaped))  # noqa: S704 - all of it is escaped
+    return escape(_untrusted(separator)).join([escape(_untrusted(part)) for part in parts])
 
 
 def root(*parts: object, kind: str = "", css: str = "") -> Markup:
@@ -328,9 +328,8 @@ def link(url: str, text: str | None = None) -> Markup:
 
 
 def _untrusted(value: object) -> Any:
-    """Return a value whose own idea of HTML is not asked for, unless it is ours."""
-    own = hasattr(value, "__html__") or hasattr(value, "__html_format__")
-    return str(value) if own and not isinstance(value, Markup) else value
+    """Return a value whose own idea of HTML is not asked for; numbers and dates keep theirs of a format."""
+    return value if isinstance(value, (Markup, Number, date)) else visible(str(value))
 
 
 @lru_cache(maxsize=1024)

@@ -61,7 +61,8 @@ class SessionInfo(Displayable, Value):
 
     Examples
     --------
-    >>> SessionInfo(id="study-1", title="First try", message_count=2, run_count=1).title
+    >>> from datetime import UTC, datetime
+    >>> SessionInfo(id="study-1", title="First try", updated_at=datetime.now(UTC)).title
     'First try'
     """
 

@@ -287,9 +287,9 @@ class FileSessionStore:
                 continue
             try:
                 infos[entry.path] = self._info(entry)
-            except FileNotFoundError:
-                continue  # deleted meanwhile
-            except SessionFormatError as error:
+            except (FileNotFoundError, IsADirectoryError):
+                continue  # deleted meanwhile, or no file
+            except (OSError, SessionFormatError) as error:
                 notes.append(f"left out: {error}")
         self._infos = infos
         return newest_first(info for _, info in infos.values()), notes

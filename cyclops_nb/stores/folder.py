@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cyclops_nb.errors import InputError
 from cyclops_nb.stores.files import TEMPORARY, names_in
-from cyclops_nb.stores.ids import check_id
+from cyclops_nb.stores.ids import check_id, is_id
 
 __all__ = ["Entry", "SessionFolder"]
 
@@ -78,18 +78,13 @@ class SessionFolder:
                 _remove_if_stale(self.directory / name)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the session files, backups included, in no order."""
+        """Yield what is named like a session file, backups included, in no order."""
         if not self.directory.is_dir():
             return
         for name in names_in(self.directory):
             match = self._name.fullmatch(name)
-            if match is None:
-                continue
-            try:
-                session_id = check_id(match[1])
-            except InputError:
-                continue
-            yield Entry(session_id, self.directory / name, match[2] is not None)
+            if match is not None and is_id(match[1]):
+                yield Entry(match[1], self.directory / name, match[2] is not None)
 
 
 def _remove_if_stale(path: Path) -> None:

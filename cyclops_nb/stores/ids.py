@@ -11,12 +11,17 @@ from typing import Any
 
 from cyclops_nb.errors import InputError
 
-__all__ = ["MAX_ID_LENGTH", "check_id"]
+__all__ = ["MAX_ID_LENGTH", "check_id", "is_id"]
 
 MAX_ID_LENGTH = 128
 
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID_LENGTH}}}")
 _DEVICE = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]", re.IGNORECASE)
+
+
+def is_id(text: str) -> bool:
+    """Whether a store takes `text` as an id."""
+    return _ID.fullmatch(text) is not None and _DEVICE.fullmatch(text) is None
 
 
 def check_id(session_id: Any) -> str:

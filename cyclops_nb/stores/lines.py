@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, get_args
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from cyclops_nb.errors import InputError, SessionConflictError, SessionFormatError
@@ -35,9 +35,11 @@ from cyclops_nb.values import FrozenJson, clean_json
 
 __all__ = ["Outline", "Parsed", "Record", "encode", "parse", "snapshot", "to_outline", "to_session"]
 
+_SHOWN = 200
+"""Characters of a reason that are shown: it may quote what it complains about."""
 _LISTS = {"messages", "runs", "configs"}
 _RECORDS = (*get_args(Message), Run)
-_MESSAGES = TypeAdapter(list[AnyMessage])
+_MESSAGES = TypeAdapter(list[AnyMessage], config=ConfigDict(defer_build=True))
 _M = TypeVar("_M", bound=BaseModel)
 
 
@@ -50,6 +52,8 @@ def _is_none(value: Any) -> bool:
 
 
 class _Addition(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     start: int = Field(ge=0)
     messages: list[AnyMessage] = Field(default_factory=list)
     runs: list[Run] = Field(default_factory=list, exclude_if=_is_empty)
@@ -361,5 +365,5 @@ def _reason(error: Exception) -> str:
     """Return what is wrong, without the layers that pydantic puts around it."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
-    return str(error).rpartition("Error: ")[2].strip()
+        return f"{'.'.join(str(step) for step in first['loc'])}: {first['msg'][:_SHOWN]}"
+    return str(error).rpartition("Error: ")[2].strip()[:_SHOWN]
