@@ -248,8 +248,9 @@ class Agent:
     ) -> AgentResponse:
         """Same as `run`, but return all that came of the run; what it failed with stands in `error`."""
         waiter = Waiter()
-        handle = self._begin(waiter, _arguments(input, session, response_model, durability))
-        waiter.wait(handle)
+        with waiter.hearing_interrupts():
+            handle = self._begin(waiter, _arguments(input, session, response_model, durability))
+            waiter.wait(handle)
         return handle.result()
 
     async def arun_with_response(

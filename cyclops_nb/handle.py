@@ -188,8 +188,10 @@ class Waiter:
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._handle: RunHandle | None = None
-        self._wanted = 0
+        self._wanted: int | None = None
+        """Which event the reader has asked for; None while nobody reads event by event."""
         self._pacing: asyncio.Future[None] | None = None
+        self._is_hearing = False
         self._interrupts = 0
 
     def on_this_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
@@ -200,6 +202,10 @@ class Waiter:
         def work() -> None:
             try:
                 result, error = function(), None
+            except KeyboardInterrupt:  # heard by the function, for instance by a run that it waited for
+                self._interrupts += 1
+                self._cancel()
+                return
             except BaseException as raised:  # noqa: BLE001 - it belongs to the run, not to this thread
                 result, error = None, raised
             loop.call_soon_threadsafe(_settle, future, result, error)
@@ -214,7 +220,7 @@ class Waiter:
             await self._pacing
 
     def _is_hungry(self) -> bool:
-        return self._handle is None or self._handle.event(self._wanted) is None
+        return self._handle is None or self._wanted is None or self._handle.event(self._wanted) is None
 
     def _release(self) -> None:
         if self._pacing is not None and not self._pacing.done() and self._is_hungry():
@@ -228,11 +234,12 @@ class Waiter:
         KeyboardInterrupt
             After a Ctrl-C, once the run has been cancelled and cleaned up.
         """
+        self._handle = handle
         if portal().is_here:
             handle.result()
-        if handle.has_come(for_event):
-            return
-        with handle.listener(self._wake), self._interrupts_cancelling(handle):
+        with handle.listener(self._wake), self.hearing_interrupts():
+            if self._interrupts:  # heard before there was a run to cancel
+                self._cancel()
             while not handle.has_come(for_event):
                 with contextlib.suppress(queue.Empty):
                     work = self._queue.get(timeout=_POLL_SECONDS)
@@ -244,6 +251,7 @@ class Waiter:
     def events(self, handle: RunHandle) -> Iterator[Event]:
         """Yield all events of `handle` as they come."""
         self._handle = handle
+        self._wanted = 0
         while True:
             if not handle.has_come(self._wanted):
                 handle.call(self._release)
@@ -257,23 +265,30 @@ class Waiter:
     def _wake(self) -> None:
         self._queue.put(None)
 
+    def _cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+
     @contextlib.contextmanager
-    def _interrupts_cancelling(self, handle: RunHandle) -> Iterator[None]:
-        """While waiting on the main thread, let Ctrl-C cancel the run; a second one cuts its clean-up short."""
+    def hearing_interrupts(self) -> Iterator[None]:
+        """On the main thread, let Ctrl-C cancel the run; a second one cuts its clean-up short."""
 
         def interrupt(*_: object) -> None:
             self._interrupts += 1
             if self._interrupts > 1:
-                raise KeyboardInterrupt(f"run {handle.id} is still being cancelled")
-            handle.cancel()
+                raise KeyboardInterrupt("the run is still being cancelled")
+            self._cancel()
 
-        if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        is_main = threading.current_thread() is threading.main_thread()
+        if self._is_hearing or not is_main or signal.getsignal(signal.SIGINT) in {None, signal.SIG_IGN}:
             yield
             return
         before = signal.signal(signal.SIGINT, interrupt)
+        self._is_hearing = True
         try:
             yield
         finally:
+            self._is_hearing = False
             signal.signal(signal.SIGINT, before)
 
 

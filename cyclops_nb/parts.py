@@ -130,7 +130,7 @@ class ToolCall(BasePart):
         """
         try:
             value = json.loads(self.arguments)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(
                 f"the arguments of call {self.id!r} to {self.name!r} are not valid JSON: {error}"
             ) from None

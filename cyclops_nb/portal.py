@@ -47,7 +47,12 @@ class Portal:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                continue  # asyncio lets these through, from tasks that have them as their errors already
+            return
 
     @property
     def is_here(self) -> bool:

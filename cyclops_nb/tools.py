@@ -297,13 +297,16 @@ def _is_context(hint: Any) -> bool:
 
 
 def _field(parameter: inspect.Parameter, text: str | None) -> Any:
+    facts: dict[str, Any] = {"alias": parameter.name}
+    if text:  # an empty one would hide what Annotated says
+        facts["description"] = text
     default = parameter.default
     if default is parameter.empty:
-        return Field(alias=parameter.name, description=text)
+        return Field(**facts)
     if default is None or type(default) in {str, int, float, bool}:
-        return Field(default, alias=parameter.name, description=text)
+        return Field(default, **facts)
     # arrays, frames, numpy's numbers and the like have no JSON form, and comparing them is no yes or no
-    return Field(default_factory=lambda: default, alias=parameter.name, description=text)
+    return Field(default_factory=lambda: default, **facts)
 
 
 def _without_titles(schema: Any) -> Any:

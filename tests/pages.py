@@ -6,11 +6,24 @@ from html.parser import HTMLParser
 VOID = {"br", "hr", "img", "col", "wbr"}
 INLINE = {"a", "b", "bdi", "code", "del", "em", "ins", "s", "span", "strong"}
 PLAIN = {
-    *(
-        "a b bdi blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr img ins li ol p pre s span strong style"
-    ).split(),
-    *("summary table tbody td tfoot th thead tr ul").split(),
+    *INLINE,
+    "blockquote",
+    "br",
+    "details",
+    "div",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "img",
+    "li",
+    "ol",
+    "p",
 }
+PLAIN |= {"pre", "style", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"}
 ATTRIBUTES = {
     "alt",
     "aria-label",

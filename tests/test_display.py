@@ -127,7 +127,7 @@ class TestSession:
     def test_shows_numbers_of_runs(self):
         """The foot has a row for each run, with the messages that it made."""
         page, text = shown(weather())
-        assert "[0] [0]–[4] gpt-4o-mini 0 10 5 $0.00012 unknown completed 2026-01-02 03:04:05" in page.text
+        assert "[0] [0]–[4] gpt-4o-mini completed 0 10 5 $0.00012 unknown 2026-01-02 03:04:05" in page.text
         assert "[0] gpt-4o-mini, completed, 0 steps, 10 tokens in, 5 out, $0.00012" in text
 
     def test_shows_the_settings_of_runs(self):
@@ -551,8 +551,17 @@ class TestNumbers:
 
     @pytest.mark.parametrize(
         ("value", "said"),
-        [(0, "$0"), (0.00012, "$0.00012"), (0.0123, "$0.0123"), (1234.5, "$1,234.50"), (1e-9, "<$0.000001")]
-        + [(None, "unknown"), (float("nan"), "unknown"), (float("inf"), "unknown"), (0.00999, "$0.0100")],
+        [
+            (0, "$0"),
+            (1e-9, "<$0.000001"),
+            (0.00012, "$0.00012"),
+            (0.00999, "$0.0100"),
+            (0.0123, "$0.0123"),
+            (1234.5, "$1,234.50"),
+            (None, "unknown"),
+            (float("nan"), "unknown"),
+            (float("inf"), "unknown"),
+        ],
     )
     def test_money_keeps_two_digits_of_small_amounts(self, value, said):
         """Tiny costs are no zeros, unknown ones no numbers."""

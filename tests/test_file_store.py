@@ -204,6 +204,16 @@ class TestFormat:
         with pytest.raises(FileNotFoundError):
             read_session(path)
 
+    def test_read_session_with_a_torn_line(self, store, path):
+        """A torn last line is left out with a warning there, too."""
+        session = talk()
+        save(store, session)
+        with path.open("ab") as stream:
+            stream.write(b"{")
+        with pytest.warns(UserWarning, match="torn line") as caught:
+            assert read_session(path) == session
+        assert caught[0].filename == __file__
+
 
 class TestTornLine:
     @pytest.mark.parametrize("behind", [b"", b"\n", b"\n\n", b"\r\n"])
@@ -517,7 +527,7 @@ class TestConflict:
 
     @pytest.mark.parametrize("how", ["add", "save"])
     def test_at_the_very_same_time(self, folder, store, path, monkeypatch, how):
-        """When someone writes in the instant between the look and the write, the addition says that it went wrong."""
+        """When someone writes in the instant between the look and the write, the addition is refused and leaves no trace."""
         session = talk()
         save(store, session)
         theirs = load(FileSessionStore(folder))
@@ -536,6 +546,7 @@ class TestConflict:
         monkeypatch.setattr(os, "write", write)
         with pytest.raises(SessionConflictError):
             add(store, session, say(session))
+        assert load(FileSessionStore(folder)) == theirs
         with pytest.raises(SessionConflictError):
             add(store, session, [])
 

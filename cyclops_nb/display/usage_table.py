@@ -26,7 +26,7 @@ _RUNS = 60
 _CONFIGS = 5
 _SETTINGS = 60
 _SPECIAL = {"model", "host", "api", "tools", "system_prompt", "cyclops_nb"}
-_COLUMNS = ("run", "messages", "model", "steps", "tokens in", "tokens out", "cost", "time", "ended", "started (UTC)")
+_COLUMNS = ("run", "messages", "model", "ended", "steps", "tokens in", "tokens out", "cost", "time", "started (UTC)")
 
 
 def cost_words(cost: float | None, *, complete: bool = True) -> str:
@@ -152,10 +152,10 @@ def _run_row(index: int, run: Run, spans: Mapping[str, tuple[int, int]], *, inhe
         name,
         where,
         label(run.model),
+        ending(run),
         number(run.steps),
         *_amounts(run.usage, run.cost, complete=run.usage_complete),
         seconds(run.duration),
-        ending(run),
         moment(run.started_at).removesuffix(" UTC"),
     ]
 
@@ -176,7 +176,7 @@ def _sum_row(name: str, usage: Usage | None, cost: float | None, runs: Sequence[
     durations = [run.duration for run in runs if run.duration is not None]
     complete = all(run.usage_complete for run in runs)
     steps = number(sum(run.steps for run in runs))
-    return [name, "", "", steps, *_amounts(usage, cost, complete=complete), seconds(sum(durations)), "", ""]
+    return [name, "", "", "", steps, *_amounts(usage, cost, complete=complete), seconds(sum(durations)), ""]
 
 
 def _settings(session: Session, runs: Sequence[Run]) -> list[Markup]:

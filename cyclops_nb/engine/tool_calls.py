@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -106,7 +107,7 @@ class ToolStep:
             returned = await run(call)
             outcome = _Outcome(self._checked(call, returned))
         except BaseException as error:
-            if not isinstance(error, Exception) and not _is_own_cancel(error) and not isinstance(error, SystemExit):
+            if not _is_fault(error):
                 raise
             message = self._message(call, describe(error), "error")
             outcome = _Outcome(message, error if isinstance(error, Exception) else RuntimeError(describe(error)))
@@ -133,8 +134,8 @@ class ToolStep:
             value = await self._call(tool, tool.bind(call.arguments, context))
             message = self._message(call, tuple(result_parts(value)), "ok")
         except BaseException as error:
-            is_fault = isinstance(error, Exception | SystemExit) or _is_own_cancel(error)
-            if not is_fault or (self._state.plan.config.on_tool_error == "raise" and not isinstance(error, InputError)):
+            is_raised = self._state.plan.config.on_tool_error == "raise" and not isinstance(error, InputError)
+            if is_raised or not _is_fault(error):
                 raise
             return self._message(call, describe(error), "error")
         message.remember(value)
@@ -156,7 +157,7 @@ class ToolStep:
         elif tool.thread == "caller" and self._state.plan.caller is not None:
             value = await self._state.plan.caller(partial(_call_sync, function))
         else:
-            value = await run_in_thread(_call_sync, function)
+            value = await run_in_thread(_call_in_worker, function)
         if inspect.isawaitable(value):
             value = await value
         if inspect.isasyncgen(value):
@@ -175,14 +176,25 @@ def _call_sync(function: Callable[[], Any]) -> Any:
     return list(value) if inspect.isgenerator(value) else value
 
 
+def _call_in_worker(function: Callable[[], Any]) -> Any:
+    try:
+        return _call_sync(function)
+    except KeyboardInterrupt as error:  # Ctrl-C only ever comes to the main thread
+        raise RuntimeError(describe(error)) from error
+
+
 def _finished(task: asyncio.Task[_Outcome]) -> _Outcome | None:
     return task.result() if task.done() and not task.cancelled() and task.exception() is None else None
 
 
-def _is_own_cancel(error: BaseException) -> bool:
-    """Say whether a `CancelledError` was raised by the tool itself, while nobody cancelled its task."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
+def _is_fault(error: BaseException) -> bool:
+    """Say whether a tool has failed with `error`, as opposed to being stopped by it from outside."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and not task.cancelling()
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is not threading.main_thread()
+    return not isinstance(error, GeneratorExit)
 
 
 def describe(error: BaseException) -> str:

@@ -138,5 +138,5 @@ def _is_another(name: str, call: _Call) -> bool:
 def _is_complete(arguments: str) -> bool:
     try:
         return isinstance(json.loads(arguments), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

@@ -152,7 +152,7 @@ class ChatReader:
             return
         try:
             chunk = parse_json(frame.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             shown = frame.data[:200].decode("utf-8", "replace")
             raise ModelError(f"the server sent a chunk that is no JSON: {shown!r}") from None
         if frame.event == "error":

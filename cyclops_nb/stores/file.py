@@ -50,6 +50,8 @@ class _Seen:
 def read_session(path: str | os.PathLike[str]) -> Session:
     """Return the session in a file of a `FileSessionStore`, such as a backup, wherever it stands.
 
+    A last line that is torn is left out with a warning.
+
     Parameters
     ----------
     path : str or path
@@ -70,8 +72,12 @@ def read_session(path: str | os.PathLike[str]) -> Session:
     ...     read_session(f"{folder}/study-1.jsonl").title
     'First try'
     """
-    where = repr(str(path))
-    return to_session(parse(Path(path).read_bytes(), where), None, where)
+    data, where = Path(path).read_bytes(), repr(str(path))
+    parsed = parse(data, where)
+    session = to_session(parsed, None, where)
+    if parsed.end < len(data):
+        warnings.warn(_torn(where), UserWarning, stacklevel=2)
+    return session
 
 
 class FileSessionStore:
@@ -209,7 +215,7 @@ class FileSessionStore:
         session = to_session(parsed, session_id, where)
         self._seen[session_id] = _Seen(Record.of(session), Content.of(data, info), parsed.end, parsed.closed)
         if parsed.end < len(data):
-            notes.append(f"{where} ends with a torn line, which was left out: a program was stopped while it wrote it")
+            notes.append(_torn(where))
         return session
 
     def _save(self, session: Session, notes: builtins.list[str]) -> None:
@@ -250,20 +256,12 @@ class FileSessionStore:
         data = line if seen.closed else b"\n" + line
         try:
             info = append(path, data, seen.end, lambda found: self._check(path, session.id, found))
-            content = self._content_after(seen, data, path, info)
+            content = None if info is None else _after(seen, data, path, info)
         except FileNotFoundError:
             raise _not_found(session.id, path) from None
+        if content is None:
+            raise _conflict(session.id, path)
         self._seen[session.id] = _Seen(record, content, seen.end + len(data))
-
-    def _content_after(self, seen: _Seen, data: bytes, path: Path, info: os.stat_result) -> Content:
-        """Return the file's content after an addition, or raise if someone else wrote at the very same time."""
-        if seen.end < seen.content.stamp.size:  # a torn line was cut off: rare, so no more is kept for it
-            content = Content.of(path.read_bytes(), info)
-        else:
-            content = seen.content.followed_by(data, info)
-        if content.stamp.size != seen.end + len(data) or not content.still_in(path, path.stat()):
-            raise _conflict(seen.record.session_id, path)
-        return content
 
     def _check(self, path: Path, session_id: str, info: os.stat_result) -> None:
         """Raise if this store knows what the file held and it holds something else now."""
@@ -311,6 +309,15 @@ class FileSessionStore:
         )
 
 
+def _after(seen: _Seen, data: bytes, path: Path, info: os.stat_result) -> Content | None:
+    """Return what the file holds after `data` was added, or None if someone put another file in its place meanwhile."""
+    if seen.end < seen.content.stamp.size:
+        content = Content.of(path.read_bytes(), info)  # a torn line was cut off: rare, so it may take longer
+    else:
+        content = seen.content.followed_by(data, info)
+    return content if content.still_in(path, path.stat()) else None
+
+
 def _begun_at(path: Path, session_id: str) -> datetime | None:
     """Return when the conversation in a file began, or None if it cannot be read or is another session's."""
     with path.open("rb") as file:
@@ -319,6 +326,10 @@ def _begun_at(path: Path, session_id: str) -> datetime | None:
         return to_outline(parse(line, ""), session_id, "").session.created_at
     except SessionFormatError:
         return None
+
+
+def _torn(where: str) -> str:
+    return f"{where} ends with a torn line, which was left out: a program was stopped while it wrote it"
 
 
 def _conflict(session_id: str, path: Path) -> SessionConflictError:

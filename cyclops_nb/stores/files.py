@@ -17,7 +17,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 __all__ = [
     "TEMPORARY",
@@ -54,7 +54,7 @@ class Content:
     """What a file held when it was last read or written."""
 
     stamp: Stamp
-    digest: Any
+    digest: hashlib.blake2b
     """A running digest of all bytes."""
 
     @classmethod
@@ -133,8 +133,8 @@ def replacement(path: Path, data: bytes) -> Iterator[Callable[[], Content]]:
         temporary.unlink(missing_ok=True)
 
 
-def append(path: Path, data: bytes, end: int, check: Callable[[os.stat_result], None]) -> os.stat_result:
-    """Add `data` to the file at the byte `end`, where its sound part ends; return the status of the file written to.
+def append(path: Path, data: bytes, end: int, check: Callable[[os.stat_result], None]) -> os.stat_result | None:
+    """Add `data` to the file at the byte `end`, where its sound part ends.
 
     Parameters
     ----------
@@ -147,6 +147,12 @@ def append(path: Path, data: bytes, end: int, check: Callable[[os.stat_result], 
     check : callable
         Gets the status of the opened file and raises if nothing must be written to it.
 
+    Returns
+    -------
+    os.stat_result or None
+        The status of the file written to; None if someone else wrote in the very instant between the check and the
+        write: then the addition was taken back.
+
     Raises
     ------
     OSError
@@ -158,13 +164,18 @@ def append(path: Path, data: bytes, end: int, check: Callable[[os.stat_result], 
         check(info)
         if info.st_size > end:
             os.ftruncate(descriptor, end)
+        written = 0
         try:
-            rest = memoryview(data)
-            while rest:  # once, unless the disk is full: then the next write says so
-                rest = rest[os.write(descriptor, rest) :]
+            while written < len(data):  # once, unless the disk is full: then the next write says so
+                written += os.write(descriptor, memoryview(data)[written:])
+            start = os.lseek(descriptor, 0, os.SEEK_CUR) - written
+            if start != end:
+                os.ftruncate(descriptor, start)
+                return None
             os.fsync(descriptor)
         except BaseException:
-            os.ftruncate(descriptor, end)
+            if written:
+                os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR) - written)
             raise
         return os.fstat(descriptor)
     finally:
