@@ -31,6 +31,7 @@ _PACKAGE = Path(__file__).parent
 _CELL_SECONDS = 600
 _STARTUP_SECONDS = 120
 _SHOWN_LINES = 30
+_LOG_LINES = 10
 _INTERRUPTED = 130  # the exit status of what Ctrl-C ended, as shells have it
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = dict.fromkeys(code for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n")
@@ -70,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CyclopsError as error:
         _complain(str(error))
         return 1
+    except BrokenPipeError:  # whoever read stdout has left; the interpreter must not flush into it either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         _complain("interrupted")
         return _INTERRUPTED
@@ -95,7 +99,8 @@ def _demo(folder: Path, *, in_lab: bool) -> int:
     _require("the demo", 'pip install "cyclops-nb[demo]"', "ipykernel", "nbclient", "nbconvert", "xllamacpp")
     if in_lab:
         _require("--lab", "pip install jupyterlab", "jupyterlab")
-    fetch(SMOLLM2, cache_folder())  # here, where the progress bar is seen, and not in the kernel
+    model = fetch(SMOLLM2, cache_folder())  # here, where the progress bar is seen, and not in the kernel
+    print(f"The embedded model: {model}", flush=True)
     notebook = folder / "quickstart.ipynb"
     if not run_notebook(quickstart_path(), notebook):
         return 1
@@ -166,55 +171,76 @@ def run_notebook(source: Path, target: Path) -> bool:
     import nbformat
 
     notebook = nbformat.read(source, as_version=4)
-    began = time.perf_counter()
-    failure: str | None = "it was interrupted"
+    page = target.with_suffix(".html")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            failure = _execute(notebook, target.parent)
-        finally:
-            page = target.with_suffix(".html")
-            nbformat.write(notebook, target)
-            page.write_text(_as_page(notebook, target.stem), encoding="utf-8")
-            _tell_result(failure, time.perf_counter() - began, [target, page, target.parent / "sessions"])
+        for path in (target, page):
+            path.open("a").close()  # what cannot be written is better known before all the work
     except OSError as error:
-        raise ConfigError(f"{str(target.parent)!r} cannot be written: {error}; give another folder") from error
-    return failure is None
+        raise ConfigError(
+            f"{str(error.filename)!r} cannot be written ({error.strerror}): give another folder"
+        ) from error
+    screen = _Screen()
+    began = time.perf_counter()
+    has_ended = False
+    failure: str | None = None
+    try:
+        failure = _execute(notebook, target.parent, screen)
+        has_ended = failure is None
+    finally:
+        nbformat.write(notebook, target)
+        page.write_text(_as_page(notebook, target.stem), encoding="utf-8")
+        how = "All cells have run" if has_ended else "Stopped"
+        written = [path for path in (target, page, target.parent / "sessions") if path.exists()]
+        screen.title(f"{how} after {time.perf_counter() - began:.0f} s. Written:")
+        screen.stream("".join(f"{path}\n" for path in written))
+    if failure is not None:
+        _complain(failure)
+    return has_ended
 
 
-def _execute(notebook: Any, folder: Path) -> str | None:
+def _execute(notebook: Any, folder: Path, screen: _Screen) -> str | None:
     """Run the cells one by one, leaving the outputs in `notebook`; return what went wrong."""
     from nbclient.exceptions import CellControlSignal, DeadKernelError
 
     count = sum(cell.cell_type == "code" for cell in notebook.cells)
     number, heading = 0, "Start"
     with tempfile.TemporaryDirectory(prefix="cyclops-nb-", ignore_cleanup_errors=True) as scratch:
-        client = _client(notebook, Path(scratch))
-        print("Starting a kernel …", flush=True)
+        client, log = _client(notebook, Path(scratch), screen), Path(scratch, "kernel.log")
+        screen.note("Starting a kernel …")
         try:
-            with client.setup_kernel(cwd=str(folder), env=_environment(scratch)):
-                notebook.metadata.setdefault("language_info", {})["version"] = platform.python_version()
+            with (
+                log.open("wb") as errors,
+                client.setup_kernel(cwd=str(folder), env=_environment(scratch), stderr=errors),
+            ):
+                language = {"name": "python", "pygments_lexer": "ipython3"} | notebook.metadata.get("language_info", {})
+                notebook.metadata["language_info"] = language | {"version": platform.python_version()}
                 for index, cell in enumerate(notebook.cells):
                     if cell.cell_type != "code":
                         heading = _last_heading(cell.source) or heading
                         continue
                     number += 1
-                    _Screen.title(f"[{number}/{count}] {heading}")
+                    screen.title(f"[{number}/{count}] {heading}")
                     began = time.perf_counter()
                     client.execute_cell(cell, index, execution_count=number)
-                    _Screen.outputs(cell.outputs)
-                    _Screen.note(f"({time.perf_counter() - began:.1f} s)")
+                    screen.outputs(cell.outputs)
+                    screen.note(f"({time.perf_counter() - began:.1f} s)")
         except CellControlSignal as error:  # an error in the cell, or no end of it
             reason = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else str(error)
             return f'cell {number} ("{heading}") failed: {_plain(reason)}'
         except DeadKernelError:
-            return f'the kernel died in cell {number} ("{heading}")'
+            return f'the kernel died in cell {number} ("{heading}"){_last_words(log)}'
         except RuntimeError as error:
-            return f"the kernel {sys.executable} -m ipykernel_launcher did not start: {error}"
+            return f"the kernel of {sys.executable} did not start: {error}{_last_words(log)}"
     return None
 
 
-def _client(notebook: Any, scratch: Path) -> Any:
+def _last_words(log: Path) -> str:
+    lines = _plain(log.read_text("utf-8", errors="replace")).splitlines()
+    return "".join(f"\n  {line}" for line in lines[-_LOG_LINES:] if "WARNING |" not in line)
+
+
+def _client(notebook: Any, scratch: Path, screen: _Screen) -> Any:
     """Return what runs the cells, and shows what they print while they print it."""
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
@@ -231,7 +257,7 @@ def _client(notebook: Any, scratch: Path) -> Any:
         def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
             output = super().process_message(msg, cell, cell_index)
             if output is not None and output.output_type == "stream":
-                _Screen.stream(output.text)
+                screen.stream(output.text)
             return output
 
     return Client(
@@ -262,15 +288,6 @@ def _as_page(notebook: Any, title: str) -> str:
     return page
 
 
-def _tell_result(failure: str | None, seconds: float, paths: Sequence[Path]) -> None:
-    _Screen.title(f"{'All cells have run' if failure is None else 'Stopped'} after {seconds:.0f} s. Written:")
-    for path in paths:
-        if path.exists():
-            print(f"  {path}", flush=True)
-    if failure is not None:
-        _complain(failure)
-
-
 def _complain(text: str) -> None:
     print(f"cyclops-nb: {text}", file=sys.stderr, flush=True)
 
@@ -283,40 +300,36 @@ def _plain(text: str) -> str:
 class _Screen:
     """Writes to the terminal, each cell's outputs indented below its title."""
 
-    is_line_open = False
+    def __init__(self) -> None:
+        self._is_line_open = False
 
-    @classmethod
-    def title(cls, text: str) -> None:
+    def title(self, text: str) -> None:
         """Begin a part."""
-        cls._close_line()
+        self._close_line()
         print(f"\n{text}", flush=True)
 
-    @classmethod
-    def stream(cls, text: str) -> None:
+    def stream(self, text: str) -> None:
         """Go on writing."""
         for piece in _plain(text).splitlines(keepends=True):
-            print(piece if cls.is_line_open else f"  {piece}", end="", flush=True)
-            cls.is_line_open = not piece.endswith("\n")
+            print(piece if self._is_line_open else f"  {piece}", end="", flush=True)
+            self._is_line_open = not piece.endswith("\n")
 
-    @classmethod
-    def outputs(cls, outputs: Sequence[Any]) -> None:
+    def outputs(self, outputs: Sequence[Any]) -> None:
         """Write what the cell shows, as text and not all of it if it is long; what it printed stands there already."""
         for output in outputs:
             if output.output_type in {"display_data", "execute_result"}:
                 lines = str(output.data.get("text/plain", "")).splitlines()
-                cls._close_line()
-                cls.stream("\n".join(lines[:_SHOWN_LINES]))
+                self._close_line()
+                self.stream("\n".join(lines[:_SHOWN_LINES]))
                 if len(lines) > _SHOWN_LINES:
-                    cls.note(f"… {len(lines) - _SHOWN_LINES} more lines in the notebook")
+                    self.note(f"… {len(lines) - _SHOWN_LINES} more lines in the notebook")
 
-    @classmethod
-    def note(cls, text: str) -> None:
+    def note(self, text: str) -> None:
         """Write a line of its own."""
-        cls._close_line()
-        cls.stream(f"{text}\n")
+        self._close_line()
+        self.stream(f"{text}\n")
 
-    @classmethod
-    def _close_line(cls) -> None:
-        if cls.is_line_open:
+    def _close_line(self) -> None:
+        if self._is_line_open:
             print(flush=True)
-            cls.is_line_open = False
+            self._is_line_open = False

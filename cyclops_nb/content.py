@@ -123,7 +123,13 @@ def _as_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Turn numpy's scalars and arrays, and anything shaped like them, into Python's own."""
+    """Turn tables, numpy's scalars and arrays, and anything shaped like them, into Python's own."""
+    if _comes_from(value, "pandas", {"DataFrame"}):
+        return value.to_dict("records")  # going through it would give the names of its columns alone
+    if _comes_from(value, "polars", {"DataFrame"}):
+        return value.to_dicts()
+    if _comes_from(value, "pandas", {"NAType"}):
+        return None
     for method in ("tolist", "item"):
         convert = getattr(value, method, None)
         if callable(convert) and not isinstance(value, type):
@@ -150,10 +156,9 @@ def _special_part(value: Any) -> InputPart | None:
 
 
 def _dimensions(table: Any) -> dict[str, bool]:
-    """Say how large a cut table is, in the way its class spells it."""
-    if len(table) <= MAX_TABLE_ROWS:
-        return {}
-    return {"show_dimensions": True} if hasattr(table, "columns") else {"length": True}
+    """Say how large a cut table is, and what a column is called, in the way its class spells it."""
+    cut = len(table) > MAX_TABLE_ROWS
+    return {"show_dimensions": cut} if hasattr(table, "columns") else {"length": cut, "name": True}
 
 
 def _comes_from(value: Any, package: str, names: set[str]) -> bool:

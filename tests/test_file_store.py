@@ -794,12 +794,14 @@ class TestDisk:
                 child.stdout.readline()
                 time.sleep(0.013 * (1 + round_number))
                 child.send_signal(signal.SIGKILL)
+            store = FileSessionStore(directory)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                loaded = load(FileSessionStore(directory))
+                warnings.simplefilter("ignore")  # a line may well be torn
+                loaded = load(store)
             assert len(loaded.messages) >= 2
             assert len(loaded.messages) % 2 == 0
-            add(FileSessionStore(directory), loaded, [])
+            add(store, loaded, [])
+            assert load(FileSessionStore(directory)) == loaded
 
 
 @pytest.fixture

@@ -240,7 +240,7 @@ class TestWhere:
         assert agent.start("go").result().content == "done"
         assert threads[0] is not threading.main_thread()
 
-    @pytest.mark.parametrize("error", [ValueError("bad"), StopIteration("bad"), asyncio.CancelledError("bad")])
+    @pytest.mark.parametrize("error", [ValueError("bad"), StopIteration(), SystemExit(3), asyncio.CancelledError("x")])
     def test_a_tool_of_the_callers_thread_that_raises(self, ask, error):
         """What it raises is an error result, as with any tool."""
 
@@ -249,7 +249,7 @@ class TestWhere:
             raise error
 
         result = result_of(ask, plot)
-        assert (result.status, "bad" in result.text) == ("error", True)
+        assert (result.status, type(error).__name__ in result.text) == ("error", True)
 
     def test_something_made_on_another_loop_is_recognised(self, ask):
         """The error about another event loop tells how to avoid it."""
@@ -469,7 +469,7 @@ class TestWrongCalls:
         assert result.status == "error"
         assert said in result.text
 
-    @pytest.mark.parametrize("arguments", ["", "   ", "null"])
+    @pytest.mark.parametrize("arguments", ["", "   "])
     def test_no_arguments_at_all(self, ask, arguments):
         """Empty arguments stand for none, and are stored and sent back as an empty object."""
 

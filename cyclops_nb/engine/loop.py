@@ -15,7 +15,7 @@ from typing import Any
 from cyclops_nb.engine import steps
 from cyclops_nb.engine.mailbox import Mailbox, stop_tasks
 from cyclops_nb.engine.middleware import around_model
-from cyclops_nb.engine.persistence import Saver, uncancelled
+from cyclops_nb.engine.persistence import Saver, note_store_error, uncancelled
 from cyclops_nb.engine.state import RunState
 from cyclops_nb.engine.tool_calls import ToolStep
 from cyclops_nb.events import Event, RunFinished, RunStarted, StepFinished, StepStarted
@@ -91,7 +91,7 @@ def _add_store_error(state: RunState, error: Exception) -> None:
     elif state.error is not error:
         first = state.error or state.interrupt
         if first is not None:
-            first.add_note(f"The session could not be saved either: {type(error).__name__}: {error}")
+            note_store_error(first, error)
 
 
 async def _steps(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:

@@ -18,7 +18,7 @@ from cyclops_nb.session import Session
 if TYPE_CHECKING:
     from cyclops_nb.stores.base import SessionStore
 
-__all__ = ["GRACE_SECONDS", "Saver", "uncancelled"]
+__all__ = ["GRACE_SECONDS", "Saver", "note_store_error", "uncancelled"]
 
 GRACE_SECONDS = 10.0
 """How long the last save may take once the run has been cancelled."""
@@ -50,18 +50,23 @@ class Saver:
         if self._store is None or self._durability == "exit":
             return
         await self.settle()
-        saving = self._save()
+        self._pending = asyncio.create_task(self._save())
         if self._durability == "sync":
-            await saving
-        else:
-            self._pending = asyncio.create_task(saving)
+            await self.settle()
 
     async def settle(self) -> None:
-        """Wait for a save that is under way, and raise its error."""
+        """Wait for a save that is under way, and raise its error; a cancel does not cut it, and is raised after it."""
         pending, self._pending = self._pending, None
-        if pending is not None:
-            await uncancelled(pending)
+        if pending is None:
+            return
+        interrupt = await uncancelled(pending)
+        if interrupt is None:
             pending.result()
+            return
+        error = pending.exception() if pending.done() and not pending.cancelled() else None
+        if error is not None:
+            note_store_error(interrupt, error)
+        raise interrupt
 
     async def run_ended(self) -> None:
         """Save once more, all that has not been saved."""
@@ -75,11 +80,22 @@ class Saver:
     async def _save_snapshot(self, snapshot: Session) -> None:
         known, self._saved_messages = self._saved_messages, None
         assert self._store is not None  # noqa: S101 - for the type checker
-        if known is None:
-            await self._store.save(snapshot)
-        else:
-            await self._store.add_messages(snapshot, snapshot.messages[known:])
+        try:
+            if known is None:
+                await self._store.save(snapshot)
+            else:
+                await self._store.add_messages(snapshot, snapshot.messages[known:])
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RuntimeError(f"the store raised {error!r}") from error  # its own: nobody has cancelled the save
         self._saved_messages = len(snapshot.messages)
+
+
+def note_store_error(first: BaseException, error: BaseException) -> None:
+    """Note on what has ended a run already that the store failed, too."""
+    first.add_note(f"The session could not be saved either: {type(error).__name__}: {error}")
 
 
 async def uncancelled(task: asyncio.Task[Any]) -> asyncio.CancelledError | None:

@@ -245,7 +245,8 @@ class RunState:
             content=content,
             output=self.output if self.plan.output is not None else content,
             messages=tuple(self.messages),
-            error=self.error or self.interrupt,
+            # a cancel that came when all was done, and only being saved, has changed nothing
+            error=self.error or (self.interrupt if self.run.stop_reason == "cancelled" else None),
             partial=self.completion.text if self.completion is not None else "",
             session=self.session,
         )
