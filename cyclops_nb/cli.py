@@ -35,12 +35,14 @@ _LOG_LINES = 10
 _INTERRUPTED = 130  # the exit status of what Ctrl-C ended, as shells have it
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = dict.fromkeys(code for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n")
-# nbconvert's page without the scripts that it loads from elsewhere: nothing in the notebook needs them
+# nbconvert's page without the scripts that it loads from elsewhere, which nothing in the notebook needs, and with code
+# that can be scrolled where it is wider than the window
 _PAGE = """\
 {%- extends 'index.html.j2' -%}
 {%- block html_head_js -%}{%- endblock html_head_js -%}
 {%- block html_head_js_mathjax -%}{%- endblock html_head_js_mathjax -%}
 {%- block html_head_js_mermaidjs -%}{%- endblock html_head_js_mermaidjs -%}
+{%- block html_head_css -%}<style>.jp-InputArea-editor { overflow-x: auto; }</style>{%- endblock html_head_css -%}
 """
 
 
@@ -100,7 +102,7 @@ def _demo(folder: Path, *, in_lab: bool) -> int:
     if in_lab:
         _require("--lab", "pip install jupyterlab", "jupyterlab")
     model = fetch(SMOLLM2, cache_folder())  # here, where the progress bar is seen, and not in the kernel
-    print(f"The embedded model: {model}", flush=True)
+    _write(f"The embedded model: {model}\n")
     notebook = folder / "quickstart.ipynb"
     if not run_notebook(quickstart_path(), notebook):
         return 1
@@ -170,16 +172,15 @@ def run_notebook(source: Path, target: Path) -> bool:
     """
     import nbformat
 
-    notebook = nbformat.read(source, as_version=4)
+    notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     page = target.with_suffix(".html")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         for path in (target, page):
             path.open("a").close()  # what cannot be written is better known before all the work
     except OSError as error:
-        raise ConfigError(
-            f"{str(error.filename)!r} cannot be written ({error.strerror}): give another folder"
-        ) from error
+        problem = f"{str(error.filename)!r} cannot be written: {error.strerror}"
+        raise ConfigError(f"{problem}; give another folder") from error
     screen = _Screen()
     began = time.perf_counter()
     has_ended = False
@@ -188,7 +189,7 @@ def run_notebook(source: Path, target: Path) -> bool:
         failure = _execute(notebook, target.parent, screen)
         has_ended = failure is None
     finally:
-        nbformat.write(notebook, target)
+        nbformat.write(notebook, target)  # type: ignore[no-untyped-call]
         page.write_text(_as_page(notebook, target.stem), encoding="utf-8")
         how = "All cells have run" if has_ended else "Stopped"
         written = [path for path in (target, page, target.parent / "sessions") if path.exists()]
@@ -201,7 +202,7 @@ def run_notebook(source: Path, target: Path) -> bool:
 
 def _execute(notebook: Any, folder: Path, screen: _Screen) -> str | None:
     """Run the cells one by one, leaving the outputs in `notebook`; return what went wrong."""
-    from nbclient.exceptions import CellControlSignal, DeadKernelError
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
     count = sum(cell.cell_type == "code" for cell in notebook.cells)
     number, heading = 0, "Start"
@@ -225,13 +226,13 @@ def _execute(notebook: Any, folder: Path, screen: _Screen) -> str | None:
                     client.execute_cell(cell, index, execution_count=number)
                     screen.outputs(cell.outputs)
                     screen.note(f"({time.perf_counter() - began:.1f} s)")
-        except CellControlSignal as error:  # an error in the cell, or no end of it
-            reason = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else str(error)
-            return f'cell {number} ("{heading}") failed: {_plain(reason)}'
-        except DeadKernelError:
-            return f'the kernel died in cell {number} ("{heading}"){_last_words(log)}'
+        except CellExecutionError as error:
+            return f'cell {number} ("{heading}") failed: {_plain(f"{error.ename}: {error.evalue}")}'
+        except CellTimeoutError:
+            return f'cell {number} ("{heading}") did not end within {_CELL_SECONDS} s'
         except RuntimeError as error:
-            return f"the kernel of {sys.executable} did not start: {error}{_last_words(log)}"
+            where = f'in cell {number} ("{heading}")' if number else "before its first cell"
+            return f"the kernel of {sys.executable} ended {where}: {error}{_last_words(log)}"
     return None
 
 
@@ -246,7 +247,7 @@ def _client(notebook: Any, scratch: Path, screen: _Screen) -> Any:
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
 
-    class Client(NotebookClient):  # type: ignore[misc]
+    class Client(NotebookClient):
         def create_kernel_manager(self) -> Any:
             # with no folders to look into, ipykernel's own specification is left: that of sys.executable
             specs = KernelSpecManager(kernel_dirs=[])
@@ -261,7 +262,12 @@ def _client(notebook: Any, scratch: Path, screen: _Screen) -> Any:
             return output
 
     return Client(
-        notebook, timeout=_CELL_SECONDS, startup_timeout=_STARTUP_SECONDS, record_timing=False, store_widget_state=False
+        notebook,
+        timeout=_CELL_SECONDS,
+        startup_timeout=_STARTUP_SECONDS,
+        coalesce_streams=True,  # as JupyterLab does: one output, and not one for each piece
+        record_timing=False,
+        store_widget_state=False,
     )
 
 
@@ -283,13 +289,18 @@ def _as_page(notebook: Any, title: str) -> str:
     """Return the notebook as an HTML page that needs nothing from the network."""
     from nbconvert import HTMLExporter
 
-    exporter = HTMLExporter(theme="light", raw_template=_PAGE)
+    exporter = HTMLExporter(theme="light", raw_template=_PAGE)  # type: ignore[no-untyped-call]
     page: str = exporter.from_notebook_node(notebook, resources={"metadata": {"name": title}})[0]
     return page
 
 
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def _complain(text: str) -> None:
-    print(f"cyclops-nb: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"cyclops-nb: {text}\n")
 
 
 def _plain(text: str) -> str:
@@ -306,12 +317,12 @@ class _Screen:
     def title(self, text: str) -> None:
         """Begin a part."""
         self._close_line()
-        print(f"\n{text}", flush=True)
+        _write(f"\n{text}\n")
 
     def stream(self, text: str) -> None:
         """Go on writing."""
         for piece in _plain(text).splitlines(keepends=True):
-            print(piece if self._is_line_open else f"  {piece}", end="", flush=True)
+            _write(piece if self._is_line_open else f"  {piece}")
             self._is_line_open = not piece.endswith("\n")
 
     def outputs(self, outputs: Sequence[Any]) -> None:
@@ -331,5 +342,5 @@ class _Screen:
 
     def _close_line(self) -> None:
         if self._is_line_open:
-            print(flush=True)
+            _write("\n")
             self._is_line_open = False

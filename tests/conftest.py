@@ -14,9 +14,13 @@ from cyclops_nb.testing import ScriptedServer
 _ENDING_SECONDS = 5.0
 
 
+_KEPT = ("cyclops-nb", "asyncio_")
+"""The thread of the library's own loop, and those in which that loop looks up host names."""
+
+
 def _running(before):
-    """Return threads that the test started, but the library's own loop's, and tasks on that loop."""
-    threads = [thread for thread in threading.enumerate() if thread not in before and thread.name != "cyclops-nb"]
+    """Return threads that the test started, but those of the library's own loop, and tasks on that loop."""
+    threads = [item for item in threading.enumerate() if item not in before and not item.name.startswith(_KEPT)]
     portal = cyclops_nb.portal._portal
     tasks = []
     if portal is not None and not portal._loop.is_closed():

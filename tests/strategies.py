@@ -39,7 +39,19 @@ _ODD_TEXTS = [
     "</script><b>",
     '{"a": 1}',
 ]
-_FUTURE_NAMES = ["future", "x_rating", "text", "value", "schema", "copy", "model_name", "fork", "busy", "ünïcode", "a b"]
+_FUTURE_NAMES = [
+    "future",
+    "x_rating",
+    "text",
+    "value",
+    "schema",
+    "copy",
+    "model_name",
+    "fork",
+    "busy",
+    "ünïcode",
+    "a b",
+]
 
 texts = st.one_of(st.text(st.characters(exclude_categories=()), max_size=12), st.sampled_from(_ODD_TEXTS))
 """Any text, lone surrogates and line separators included."""
@@ -64,7 +76,11 @@ _COUNTS = st.integers(0, 2**40)
 def json_values(text: st.SearchStrategy[str] = texts) -> st.SearchStrategy[Any]:
     """Return a strategy for JSON data."""
     leaves = (
-        st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | text
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**70), 2**70)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | text
     )
     return st.recursive(
         leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3), max_leaves=4
@@ -102,7 +118,9 @@ _facts = {
 
 def _with_unknown(build: st.SearchStrategy[Message]) -> st.SearchStrategy[Message]:
     return st.builds(
-        lambda message, unknown: type(message).model_validate({**message.model_dump(), **unknown}) if unknown else message,
+        lambda message, unknown: (
+            type(message).model_validate({**message.model_dump(), **unknown}) if unknown else message
+        ),
         build,
         unknown_fields,
     )
@@ -158,7 +176,8 @@ def _turns(draw: st.DrawFn) -> list[Message]:
 
 
 valid_transcripts = st.lists(
-    _turns() | user_messages.map(lambda message: [message]) | summary_messages.map(lambda message: [message]), max_size=4
+    _turns() | user_messages.map(lambda message: [message]) | summary_messages.map(lambda message: [message]),
+    max_size=4,
 ).map(lambda turns: [message for turn in turns for message in turn])
 """Messages in which every call is answered once, in its turn."""
 
@@ -171,10 +190,10 @@ _damages = st.lists(st.tuples(st.sampled_from(["lose", "double", "move"]), _plac
 def _damaged(draw: st.DrawFn) -> list[Message]:
     """Return a transcript that was valid before something was lost, doubled or moved."""
     transcript = list(draw(valid_transcripts))
-    for damage, index, target in draw(_damages):
+    for damage, place, target in draw(_damages):
         if not transcript:
             break
-        index %= len(transcript)
+        index = place % len(transcript)
         message = transcript[index] if damage == "double" else transcript.pop(index)
         if damage != "lose":
             transcript.insert(target % (len(transcript) + 1), message)

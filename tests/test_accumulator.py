@@ -66,6 +66,11 @@ class TestAccumulator:
         """Nothing added is no parts and no text."""
         assert (Accumulator().parts, Accumulator().text) == ((), "")
 
+    def test_empty_deltas_part_nothing(self):
+        """An empty delta of another kind, as servers send with each chunk, does not part what belongs together."""
+        pieces = [ReasoningDelta(text="a"), TextDelta(text=""), ReasoningDelta(text="b"), TextDelta(text="c")]
+        assert filled(pieces).parts == (ReasoningPart("ab"), TextPart("c"))
+
     def test_keeps_the_order_of_kinds(self):
         """A new part begins where the kind changes, so reasoning between two texts stands between them."""
         accumulator = filled([TextDelta(text="a"), ReasoningDelta(text="b"), TextDelta(text="c"), TextDelta(text="d")])

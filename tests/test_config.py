@@ -24,10 +24,26 @@ class TestSettings:
         assert AgentConfig(model="gpt-4o-mini") == config
         assert (config.api, config.timeout, config.max_retries, config.max_iterations) == ("chat", 600.0, 2, 10)
         assert (config.on_tool_error, config.reasoning_replay) == ("answer", "auto")
-        for name in (
-            "base_url api_key default_headers default_query system_prompt temperature top_p seed stop max_tokens "
-            "reasoning_effort tool_choice parallel_tool_calls tool_timeout compaction input_limit prices extra_body"
-        ).split():
+        for name in [
+            "base_url",
+            "api_key",
+            "default_headers",
+            "default_query",
+            "system_prompt",
+            "temperature",
+            "top_p",
+            "seed",
+            "stop",
+            "max_tokens",
+            "reasoning_effort",
+            "tool_choice",
+            "parallel_tool_calls",
+            "tool_timeout",
+            "compaction",
+            "input_limit",
+            "prices",
+            "extra_body",
+        ]:
             assert getattr(config, name) is None
 
     def test_unknown_ones_are_refused_with_a_guess(self):
@@ -91,7 +107,13 @@ class TestSettings:
         )
         with pytest.raises(ValidationError):
             config.temperature = 1
-        mappings = [config.extra_body, config.extra_body["a"], config.default_headers, config.tool_choice, config.prices]
+        mappings = [
+            config.extra_body,
+            config.extra_body["a"],
+            config.default_headers,
+            config.tool_choice,
+            config.prices,
+        ]
         for mapping in mappings:
             with pytest.raises(TypeError):
                 mapping["new"] = 1
@@ -157,7 +179,12 @@ class TestSecrets:
             base_url="https://example.org/v1?x=1",
             default_headers={"Authorization": f"Bearer {SECRET}"},
             default_query={"key": SECRET},
-            extra_body={"api_key": SECRET, "inner": [{"Auth-Token": SECRET}], "keys": [SECRET, {"a": SECRET}], "max_tokens": 3},
+            extra_body={
+                "api_key": SECRET,
+                "inner": [{"Auth-Token": SECRET}],
+                "keys": [SECRET, {"a": SECRET}],
+                "max_tokens": 3,
+            },
         )
 
     def test_are_not_shown(self):

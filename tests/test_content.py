@@ -78,7 +78,9 @@ class TestInput:
         """A tuple counts as a list."""
         assert only(input_messages(("a", "b"))).text == "ab"
 
-    @pytest.mark.parametrize("value", ["", " \n\t", [], (), ["", " "], UserMessage(""), [UserMessage([])], ["x", UserMessage(" ")]])
+    @pytest.mark.parametrize(
+        "value", ["", " \n\t", [], (), ["", " "], UserMessage(""), [UserMessage([])], ["x", UserMessage(" ")]]
+    )
     def test_nothing_to_say_is_refused(self, value):
         """Empty input, or blank text alone, is refused before a model is asked, saying how to ask without input."""
         with pytest.raises(InputError, match="input=None"):
@@ -143,7 +145,9 @@ class TestPictures:
         """An image of IPython is sent with its data, also where it has a width, or by its address."""
         assert is_png(only(input_parts(NotebookImage(data=png()))))
         assert is_png(only(input_parts(NotebookImage(data=png(), width=10))))
-        assert only(input_parts(NotebookImage(url="https://example.org/a.png"))) == ImagePart(url="https://example.org/a.png")
+        assert only(input_parts(NotebookImage(url="https://example.org/a.png"))) == ImagePart(
+            url="https://example.org/a.png"
+        )
 
     def test_a_jpeg(self):
         """What shows itself as a JPEG is sent as one."""

@@ -1,193 +1,29 @@
 """Tools: the schema that a signature gives, and what arrives in the function."""
 
 import asyncio
-import dataclasses
-import enum
 import functools
 import json
 from collections.abc import Callable
-from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import BaseModel, Field
-from typing_extensions import TypedDict
+from calling import CONTEXT, Mode, Place, call, properties, refusal, required, schema
 
 from cyclops_nb.errors import ConfigError, InputError
-from cyclops_nb.session import Session
 from cyclops_nb.tools import RunContext, Tool, as_tools, tool
 
 if TYPE_CHECKING:
     import a_package_that_only_type_checkers_know
-
-CONTEXT = RunContext(session=Session("s"), run_id="r", step=1, call_id="c", agent=None)
-
-
-class Mode(enum.Enum):
-    FAST = "fast"
-    SLOW = "slow"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
-    HIGH = 2
-
-
-class Place(BaseModel):
-    city: str = Field(description="Its name.")
-    title: str = "none"
-    tags: dict[str, str] = {"title": "kept"}
-
-
-@dataclasses.dataclass
-class Point:
-    x: float
-    y: float = 0.0
-
-
-class Options(TypedDict, total=False):
-    depth: int
-    place: Place
-
-
-class Node(BaseModel):
-    name: str
-    children: list["Node"] = []
-
-
-def schema(function):
-    return tool(function).parameters
-
-
-def properties(function):
-    return schema(function)["properties"]
-
-
-def required(function):
-    return schema(function).get("required", [])
-
-
-def call(function, arguments="{}"):
-    """Call a function as a model would, with the text of the arguments."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return tool(function).bind(text, CONTEXT)()
-
-
-def refusal(function, arguments):
-    """Return what the model is told of arguments that do not fit."""
-    with pytest.raises(InputError) as caught:
-        call(function, arguments)
-    return str(caught.value)
-
-
-class TestOptional:
-    def test_without_a_default_is_required_and_nullable(self):
-        """A parameter that may be None and has no default must be given, and null is allowed."""
-
-        def f(a: Optional[int], b: int | None, c: Union[int, str, None]): return a, b, c  # noqa: E704, UP007, UP045
-
-        assert required(f) == ["a", "b", "c"]
-        for name in ("a", "b"):
-            assert {"type": "null"} in properties(f)[name]["anyOf"]
-        assert call(f, {"a": None, "b": 2, "c": "x"}) == (None, 2, "x")
-
-    def test_with_a_default_is_not_required(self):
-        """A parameter with a default may be left out, and the schema shows the default."""
-
-        def f(a: int = 3, b: str | None = None, c: bool = False): return a, b, c  # noqa: E704
-
-        assert required(f) == []
-        assert properties(f)["a"]["default"] == 3
-        assert properties(f)["c"]["default"] is False
-        assert call(f) == (3, None, False)
-
-
-class TestChoices:
-    def test_literal_is_an_enum(self):
-        """A Literal becomes an enum of its values."""
-
-        def f(mode: Literal["a", "b"]): return mode  # noqa: E704
-
-        assert properties(f)["mode"]["enum"] == ["a", "b"]
-        assert call(f, {"mode": "b"}) == "b"
-        assert "mode" in refusal(f, {"mode": "c"})
-
-    def test_enum_members_arrive_as_members(self):
-        """An Enum becomes an enum of its values, and the function gets the member."""
-
-        def f(mode: Mode, level: Level = Level.LOW): return mode, level  # noqa: E704
-
-        assert schema(f)["$defs"]["Mode"]["enum"] == ["fast", "slow"]
-        assert call(f, {"mode": "slow", "level": 2}) == (Mode.SLOW, Level.HIGH)
-        assert call(f, {"mode": "fast"})[1] is Level.LOW
-        assert "mode" in refusal(f, {"mode": "SLOW"})
-
-    def test_unions_allow_each_kind(self):
-        """A union of kinds is described as such and not as text."""
-
-        def f(value: int | str): return value  # noqa: E704
-
-        assert [kind["type"] for kind in properties(f)["value"]["anyOf"]] == ["integer", "string"]
-        assert (call(f, {"value": 3}), call(f, {"value": "3"})) == (3, "3")
-
-
-class TestNestedTypes:
-    def test_models_arrive_as_models(self):
-        """Models, dataclasses and lists of them are described in $defs and arrive as objects."""
-
-        def f(places: list[Place], point: Point): return places, point  # noqa: E704
-
-        assert {"Place", "Point"} <= set(schema(f)["$defs"])
-        places, point = call(f, {"places": [{"city": "Paris"}], "point": {"x": 1}})
-        assert places == [Place(city="Paris")]
-        assert point == Point(1.0)
-
-    def test_typed_dicts_and_containers(self):
-        """TypedDicts, dicts, tuples and dates are described and arrive as such."""
-
-        def f(options: Options, counts: dict[str, int], pair: tuple[int, str], when: date):  # noqa: ANN202
-            return options, counts, pair, when
-
-        values = {"options": {"depth": 2}, "counts": {"a": 1}, "pair": [1, "b"], "when": "2025-03-01"}
-        assert call(f, values) == ({"depth": 2}, {"a": 1}, (1, "b"), date(2025, 3, 1))
-        assert properties(f)["when"]["format"] == "date"
-
-    def test_models_may_contain_themselves(self):
-        """A recursive model is described once."""
-
-        def f(tree: Node): return tree  # noqa: E704
-
-        assert call(f, {"tree": {"name": "a", "children": [{"name": "b"}]}}).children[0].name == "b"
-
-    def test_descriptions_and_limits_are_kept(self):
-        """What Field and Annotated say is in the schema and holds."""
-
-        def f(n: Annotated[int, Field(ge=1, le=5, description="How many.")]): return n  # noqa: E704
-
-        assert properties(f)["n"] == {"type": "integer", "minimum": 1, "maximum": 5, "description": "How many."}
-        assert "n" in refusal(f, {"n": 9})
-
-    def test_made_up_titles_are_left_out_and_real_ones_kept(self):
-        """Titles that only repeat names are left out; a field named title and data with that key stay."""
-
-        def f(place: Place, title: str = "x"): return place, title  # noqa: E704
-
-        described = schema(f)
-        assert "title" not in described
-        assert described["properties"]["title"] == {"default": "x", "type": "string"}
-        place = described["$defs"]["Place"]["properties"]
-        assert place["title"] == {"default": "none", "type": "string"}
-        assert place["tags"]["default"] == {"title": "kept"}
-        assert place["city"]["description"] == "Its name."
 
 
 class TestParameters:
     def test_every_kind_of_parameter(self):
         """Positional-only, usual and keyword-only parameters all arrive where they belong."""
 
-        def f(a: int, b: int = 2, /, c: int = 3, *, d: int, e: int = 5): return a, b, c, d, e  # noqa: E704
+        def f(a: int, b: int = 2, /, c: int = 3, *, d: int, e: int = 5):
+            return a, b, c, d, e
 
         assert required(f) == ["a", "d"]
         assert call(f, {"a": 1, "d": 4}) == (1, 2, 3, 4, 5)
@@ -202,7 +38,8 @@ class TestParameters:
     def test_no_parameters(self):
         """A function without parameters takes an empty object."""
 
-        def f(): return "done"  # noqa: E704
+        def f():
+            return "done"
 
         assert (schema(f)["type"], properties(f)) == ("object", {})
         assert call(f) == "done"
@@ -210,7 +47,8 @@ class TestParameters:
     def test_without_annotation_anything_goes(self):
         """A parameter without an annotation takes any JSON as it is."""
 
-        def f(a, b=None): return a, b  # noqa: E704
+        def f(a, b=None):
+            return a, b
 
         assert properties(f)["a"] == {}
         assert call(f, {"a": [1, {"x": None}]}) == ([1, {"x": None}], None)
@@ -218,7 +56,8 @@ class TestParameters:
     def test_names_that_pydantic_reserves(self):
         """Parameters may have any name that Python allows."""
 
-        def f(schema: int, copy: int, json: int, model_config: int, _hidden: int, p0: int, self: int): return locals()  # noqa: E704
+        def f(*, schema: int, copy: int, json: int, model_config: int, _hidden: int, p0: int, self: int):
+            return locals()
 
         values = {name: number for number, name in enumerate(properties(f))}
         assert set(values) == {"schema", "copy", "json", "model_config", "_hidden", "p0", "self"}
@@ -230,7 +69,8 @@ class TestParameters:
     def test_odd_defaults_are_passed_on(self, default):
         """Defaults that JSON cannot hold, or whose comparison is no yes or no, arrive as they are."""
 
-        def f(a=default): return a  # noqa: E704
+        def f(a=default):
+            return a
 
         assert required(f) == []
         assert call(f) is default
@@ -239,7 +79,8 @@ class TestParameters:
     def test_a_default_that_is_not_a_number(self):
         """Not-a-number as a default leaves the schema valid JSON."""
 
-        def f(a: float = float("nan")): return a  # noqa: E704
+        def f(a: float = float("nan")):
+            return a
 
         json.dumps(schema(f), allow_nan=False)
         assert call(f) != call(f)
@@ -247,7 +88,8 @@ class TestParameters:
     def test_annotations_may_be_text(self):
         """Annotations given as text are resolved."""
 
-        def f(a: "int", b: "list[Place]", c: "Mode | None" = None): return a, b, c  # noqa: E704
+        def f(a: "int", b: "list[Place]", c: "Mode | None" = None):
+            return a, b, c
 
         assert call(f, {"a": 1, "b": [{"city": "x"}], "c": "fast"}) == (1, [Place(city="x")], Mode.FAST)
 
@@ -255,7 +97,8 @@ class TestParameters:
     def test_annotations_that_cannot_be_resolved_are_refused(self, annotation):
         """An annotation that names nothing is an error that says so when the tool is made."""
 
-        def f(a): return a  # noqa: E704
+        def f(a):
+            return a
 
         f.__annotations__["a"] = annotation
         with pytest.raises(ConfigError, match=r"'f': an annotation cannot be resolved"):
@@ -264,7 +107,8 @@ class TestParameters:
     def test_what_it_returns_is_nobodys_business(self):
         """A return annotation that only type checkers can resolve does no harm."""
 
-        def f(a: int) -> "a_package_that_only_type_checkers_know.Thing": return a  # noqa: E704
+        def f(a: int) -> "a_package_that_only_type_checkers_know.Thing":
+            return a
 
         assert call(f, {"a": 1}) == 1
 
@@ -272,7 +116,8 @@ class TestParameters:
     def test_types_that_json_does_not_know_are_refused(self, kind):
         """A parameter that no JSON can become is an error when the tool is made."""
 
-        def f(a): return a  # noqa: E704
+        def f(a):
+            return a
 
         f.__annotations__["a"] = kind
         with pytest.raises(ConfigError, match="'f': its parameters cannot be described"):
@@ -348,11 +193,14 @@ class TestCallables:
         """Async functions, methods, partials and objects are known as such."""
 
         class Async:
-            async def __call__(self): return 1  # noqa: E704
+            async def __call__(self):
+                return 1
 
-            async def method(self): return 1  # noqa: E704
+            async def method(self):
+                return 1
 
-        async def f(): return 1  # noqa: E704
+        async def f():
+            return 1
 
         for function in (f, functools.partial(f), Async(), Async().method):
             made = tool(name="f")(function)
@@ -380,7 +228,8 @@ class TestContext:
     def test_is_injected_and_never_described(self, hint):
         """A parameter that asks for the run's context gets it, and the model sees nothing of it."""
 
-        def f(note, context=None): return note, context  # noqa: E704
+        def f(note, context=None):
+            return note, context
 
         f.__annotations__.update(note=str, context=hint)
         assert list(properties(f)) == ["note"]
@@ -390,14 +239,16 @@ class TestContext:
     def test_may_stand_anywhere(self):
         """The context may be the first parameter, positional-only or keyword-only."""
 
-        def f(context: RunContext, /, a: int, *, again: RunContext): return context, a, again  # noqa: E704
+        def f(context: RunContext, /, a: int, *, again: RunContext):
+            return context, a, again
 
         assert call(f, {"a": 1}) == (CONTEXT, 1, CONTEXT)
 
     def test_cannot_be_given_by_the_model(self):
         """A model that invents the parameter is refused."""
 
-        def f(context: RunContext): return context  # noqa: E704
+        def f(context: RunContext):
+            return context
 
         assert "context" in refusal(f, {"context": {}})
 
@@ -441,67 +292,13 @@ class TestArguments:
         assert all(name in text for name in ("n:", "mode:", "extra:"))
 
 
-class TestDescription:
-    def test_comes_from_the_docstring(self):
-        """The text before the parameters is the tool's description."""
-
-        @tool
-        def f(a: int) -> int:
-            """Add one.
-
-            Slowly.
-            """
-            return a
-
-        assert f.description.split() == ["Add", "one.", "Slowly."]
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "Do.\n\nParameters\n----------\na : int\n    The first.\nb : int, optional\n    The second.\n\nReturns\n-------\nint",
-            "Do.\n\nArgs:\n    a (int): The first.\n    b: The second.\n\nReturns:\n    A number.",
-            "Do.\n\n:param a: The first.\n:param b: The second.\n:return: A number.",
-        ],
-        ids=["numpy", "google", "rest"],
-    )
-    def test_of_parameters_in_any_style(self, text):
-        """Parameter texts of the usual docstring styles go to their parameters and not into the description."""
-
-        def f(a: int, b: int = 2): return a + b  # noqa: E704
-
-        f.__doc__ = text
-        assert tool(f).description == "Do."
-        assert [item["description"] for item in properties(f).values()] == ["The first.", "The second."]
-
-    def test_may_be_given(self):
-        """Name and description can be given instead."""
-
-        @tool(name="other", description="Something else.")
-        def f() -> None:
-            """Do."""
-
-        assert (f.name, f.description) == ("other", "Something else.")
-
-    def test_may_be_missing(self):
-        """A function without a docstring has an empty description."""
-
-        def f(): return 1  # noqa: E704
-
-        assert tool(f).description == ""
-
-    def test_schema_has_name_description_and_parameters(self):
-        """What a session keeps of a tool is these three."""
-
-        @tool
-        def f(a: int) -> int:
-            """Do."""
-            return a
-
-        assert f.schema() == {"name": "f", "description": "Do.", "parameters": f.parameters}
-
-
 class TestTool:
-    SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}
+    SCHEMA = {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
 
     def test_takes_a_json_schema(self):
         """A tool can be described by a JSON schema, which is checked; the function gets the arguments by keyword."""
@@ -549,7 +346,8 @@ class TestTool:
         """Where and how long a call runs is kept."""
 
         @tool(thread="caller", timeout=2.5)
-        def f(): return 1  # noqa: E704
+        def f():
+            return 1
 
         assert (f.thread, f.timeout) == ("caller", 2.5)
 
@@ -558,7 +356,8 @@ class TestAsTools:
     def test_makes_tools_of_functions(self):
         """Functions become tools, tools stay what they are."""
 
-        def f(): return 1  # noqa: E704
+        def f():
+            return 1
 
         made = tool(name="g")(f)
         assert [item.name for item in as_tools([f, made])] == ["f", "g"]
@@ -567,7 +366,8 @@ class TestAsTools:
     def test_refuses_two_of_one_name(self):
         """Two tools of one name are an error that names it."""
 
-        def f(a: Any): return a  # noqa: E704
+        def f(a: Any):
+            return a
 
         with pytest.raises(ConfigError, match="two tools are named 'f'"):
             as_tools([f, f])

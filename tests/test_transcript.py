@@ -73,6 +73,15 @@ class TestCheck:
         assert text in said
         assert "repair()" in said
 
+    def test_each_problem_is_told_once_in_order(self):
+        """All problems are found, each once and at its place."""
+        messages = [A("a"), U, A("b", "b"), R("b"), U, R("a")]
+        assert [(problem.index, problem.text) for problem in find_problems(messages)] == [
+            (0, "tool call 'a' has no result"),
+            (2, "two tool calls share the id 'b'"),
+            (5, "tool result for 'a' belongs to no open call"),
+        ]
+
     def test_its_error_is_a_value_error(self):
         """The error is a ValueError too, as for any bad value."""
         with pytest.raises(ValueError, match="no result"):

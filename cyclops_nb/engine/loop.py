@@ -22,6 +22,7 @@ from cyclops_nb.events import Event, RunFinished, RunStarted, StepFinished, Step
 from cyclops_nb.messages import AssistantMessage, Message, UserMessage
 from cyclops_nb.models.base import Completion, ModelRequest
 from cyclops_nb.session import release
+from cyclops_nb.transcript import with_unique_call_ids
 
 __all__ = ["run_events"]
 
@@ -114,6 +115,7 @@ async def _steps(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:
                 raise steps.out_of_steps(limit)
         else:
             complaint = _keep_answer(state, answer, is_last_try=bool(complaints) or step == limit)
+            state.is_answered = complaint is None
             yield _step_finished(state, answer)
             if complaint is None:
                 return
@@ -142,9 +144,13 @@ def _keep_answer(state: RunState, answer: AssistantMessage, *, is_last_try: bool
 async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
     """Ask for one completion, in a task of its own, and tell its deltas."""
     mailbox = Mailbox()
+    is_retry = False
 
     async def ask_model(request: ModelRequest) -> AssistantMessage:
-        mailbox.put(StepStarted(**state.place))
+        nonlocal is_retry
+        if is_retry:
+            mailbox.put(StepStarted(**state.place))
+        is_retry = True
         completion = state.completion = Completion()
         started = time.perf_counter()
         cost: float | None = None
@@ -155,6 +161,7 @@ async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
         duration = time.perf_counter() - started
         return completion.message(run_id=state.run.id, duration=duration, cost=cost)
 
+    yield StepStarted(**state.place)
     call = around_model(state.plan.middleware, ask_model)
     task = asyncio.create_task(_awaited(call(state.request())))
     state.answering = task
@@ -176,7 +183,7 @@ async def _awaited(call: Any) -> AssistantMessage:
 def _answer(state: RunState) -> AssistantMessage:
     """Return the answer of the completion that has just ended, or raise what it failed with."""
     assert state.answering is not None  # noqa: S101 - for the type checker
-    message = state.answering.result()
+    message = with_unique_call_ids(state.answering.result())  # middleware may have made it up
     return message if message.run_id == state.run.id else message.model_copy(update={"run_id": state.run.id})
 
 

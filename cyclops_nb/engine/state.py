@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -185,7 +186,7 @@ class RunState:
         if completion.finish_reason == "length":
             self.warn("an answer was cut off by its length limit")
         asked = self.plan.model.endpoint.model
-        if completion.model and asked.rpartition("/")[2] not in completion.model:
+        if completion.model and not _is_same_model(asked, completion.model):
             self.warn(f"asked for model {asked!r}, but {completion.model!r} answered")
 
     def warn(self, text: str) -> None:
@@ -210,8 +211,10 @@ class RunState:
         """How the run ended."""
         if self.error is not None:
             return "max_iterations" if self.out_of_steps else "error"
-        return "cancelled" if self.interrupt is not None else "completed"
+        return "cancelled" if self.interrupt is not None and not self.is_answered else "completed"
 
+    is_answered = False
+    """Whether the last answer stands in the transcript: what stops the run after that takes nothing away."""
     out_of_steps = False
     """Whether the run failed because it used up its steps."""
 
@@ -250,3 +253,9 @@ class RunState:
             partial=self.completion.text if self.completion is not None else "",
             session=self.session,
         )
+
+
+def _is_same_model(asked: str, answered: str) -> bool:
+    """Say whether two names mean one model: servers add a path, a date, a tag or a file's ending to the name."""
+    one, other = (name.rpartition("/")[2].lower().removesuffix("-latest") for name in (asked, answered))
+    return other.startswith(one) and re.match(r"($|[-@]\d{4}|:|\.gguf$|-q\d)", other[len(one) :]) is not None

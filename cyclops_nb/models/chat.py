@@ -32,6 +32,8 @@ __all__ = ["ChatModel"]
 _OPTIONAL = ("stream_options", "seed", "temperature", "top_p", "parallel_tool_calls", "reasoning_effort")
 """Fields that a server may refuse by name, and that an answer can be had without."""
 _OVERFLOW_WORDS = ("context_length", "context length", "context size", "context window", "maximum context")
+_NOT_CONNECTED = {"ConnectError", "ConnectTimeout"}
+"""What the HTTP library calls it when no connection came about, so that nothing can have been consumed."""
 _DRAIN_SECONDS = 1.0
 
 
@@ -89,11 +91,13 @@ class ChatModel:
                 if refused != "stream_options":
                     completion.notes.append(f"the server refused {refused!r}, so it was left out")
             except openai.APITimeoutError as error:
+                completion.refused = type(error.__cause__).__name__ in _NOT_CONNECTED
                 raise ModelTimeoutError(
                     f"no answer within the timeout of {client.timeout} s", host=self._endpoint.host
                 ) from error
             except openai.APIConnectionError as error:
                 reason = error.__cause__ or error
+                completion.refused = type(reason).__name__ in _NOT_CONNECTED
                 raise ModelConnectionError(
                     f"cannot reach {self._endpoint.base_url}: {reason}; is the server running, and base_url right?",
                     host=self._endpoint.host,

@@ -55,16 +55,28 @@ class ClientPool:
         loop = asyncio.get_running_loop()
         if self._given is not None:
             return self._check_given(loop)
-        known = self._holders.get(loop)
-        if known is not None and known[0] == endpoint:
-            return known[1]
-        client = await self._make(endpoint)
+        client = self._known(loop, endpoint)
+        if client is not None:
+            return client
+        import openai
+
+        # else the client's first request asks for it in asyncio's pool, and the pool's thread stays
+        platform = await run_in_thread(openai._base_client.get_platform)  # noqa: SLF001
+        client = self._known(loop, endpoint)  # made meanwhile by another run: nothing below lets go of the loop
+        if client is not None:
+            return client
+        client = self._make(endpoint)
+        client._platform = platform  # noqa: SLF001
         closing = _Closing(loop)
         holder = _hold(client, closing)
         await anext(holder)
         closing.when_gone(self, holder)
         self._holders[loop] = (endpoint, client)
         return client
+
+    def _known(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint) -> AsyncOpenAI | None:
+        known = self._holders.get(loop)
+        return known[1] if known is not None and known[0] == endpoint else None
 
     def _check_given(self, loop: asyncio.AbstractEventLoop) -> AsyncOpenAI:
         with self._lock:
@@ -90,7 +102,7 @@ class ClientPool:
             headers["Authorization"] = openai.Omit()
         return headers
 
-    async def _make(self, endpoint: Endpoint) -> AsyncOpenAI:
+    def _make(self, endpoint: Endpoint) -> AsyncOpenAI:
         import openai
 
         options: dict[str, Any] = {}
@@ -111,9 +123,6 @@ class ClientPool:
         if endpoint.host != host_of(OPENAI_URL):
             # read from the environment by the client, and nobody else's business
             client.organization = client.project = None
-        if getattr(client, "_platform", "") is None:
-            # else its first request asks for it in asyncio's pool, and the pool's thread stays
-            client._platform = await run_in_thread(openai._base_client.get_platform)  # noqa: SLF001
         return client
 
 
