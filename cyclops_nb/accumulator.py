@@ -20,7 +20,7 @@ class _Draft:
 
     __slots__ = ("fragments", "id", "kind", "metadata", "name")
 
-    def __init__(self, kind: type[AssistantPart], id: str = "", name: str = "") -> None:  # noqa: A002
+    def __init__(self, kind: type[AssistantPart], id: str = "", name: str = "") -> None:
         self.kind = kind
         self.id = id
         self.name = name

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from cyclops_nb import transcript
-from cyclops_nb.config import AgentConfig, Durability
+from cyclops_nb.config import AgentConfig, Durability, checked_durability
 from cyclops_nb.content import input_messages
-from cyclops_nb.engine.loop import run_events
 from cyclops_nb.engine.middleware import Middleware, changes_answers
 from cyclops_nb.engine.output import OutputType
 from cyclops_nb.engine.state import CallerThread, RunPlan, RunState
-from cyclops_nb.engine.steps import check_answerable
-from cyclops_nb.errors import ConfigError, InputError, SessionBusyError
-from cyclops_nb.events import Event, StepFinished, TextDelta
+from cyclops_nb.engine.steps import check_runnable
+from cyclops_nb.errors import ConfigError, InputError
+from cyclops_nb.events import Event
 from cyclops_nb.handle import RunHandle, Waiter
 from cyclops_nb.models.connect import ModelConnection
 from cyclops_nb.portal import portal
-from cyclops_nb.response import AgentResponse, Answer
+from cyclops_nb.readings import call_here, events_here, output_of, raise_failure, texts_here, texts_there
+from cyclops_nb.response import AgentResponse
 from cyclops_nb.session import Session
-from cyclops_nb.ticker import ticking
 from cyclops_nb.tools import Tool, as_tools
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ class Agent:
             raise ConfigError(f"config must be an AgentConfig or a model's name, not a {type(config).__name__}")
         self._tools = as_tools(tools)
         self._store = session_store
-        self._durability = _checked_durability(durability)
+        self._durability = checked_durability(durability)
         self._middleware = tuple(middleware)
         self._client = client
         self._connection = ModelConnection(self._config, client)
@@ -131,7 +129,7 @@ class Agent:
             client=self._client,
         )
 
-    async def aopen(self, id: str) -> Session:  # noqa: A002
+    async def aopen(self, id: str) -> Session:
         """Return the session of that id from the agent's store, or a new one under that id.
 
         Raises
@@ -143,7 +141,7 @@ class Agent:
             raise ConfigError("the agent has no store to open a session from: pass session_store= to Agent")
         return await self._store.load(id) or Session(id)
 
-    def open(self, id: str) -> Session:  # noqa: A002
+    def open(self, id: str) -> Session:
         """Same as `aopen`."""
         return portal().run(self.aopen(id))
 
@@ -167,7 +165,7 @@ class Agent:
     ) -> _T: ...
     def run(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
@@ -207,7 +205,7 @@ class Agent:
         >>> agent.run("What is the capital of Japan?")
         'Tokyo'
         """
-        return _output(self.run_with_response(**_arguments(input, session, response_model, durability)))
+        return output_of(self.run_with_response(**_arguments(input, session, response_model, durability)))
 
     @overload
     async def arun(
@@ -229,18 +227,18 @@ class Agent:
     ) -> _T: ...
     async def arun(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
     ) -> Any:
         """Same as `run`, on the caller's event loop."""
-        return _output(await self.arun_with_response(**_arguments(input, session, response_model, durability)))
+        return output_of(await self.arun_with_response(**_arguments(input, session, response_model, durability)))
 
     def run_with_response(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
@@ -255,22 +253,22 @@ class Agent:
 
     async def arun_with_response(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
     ) -> AgentResponse:
         """Same as `run_with_response`, on the caller's event loop."""
-        state = self._prepare(caller=_call_here, **_arguments(input, session, response_model, durability))
-        async with contextlib.aclosing(_events_here(state)) as events:
+        state = self._prepare(caller=call_here, **_arguments(input, session, response_model, durability))
+        async with contextlib.aclosing(events_here(state)) as events:
             async for _ in events:
                 pass
         return state.response()
 
     def stream(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
@@ -278,11 +276,11 @@ class Agent:
     ) -> Generator[str, None, None]:
         """Same as `run`, but yield the text of all steps as it comes. Leaving the loop early cancels the run."""
         arguments = _arguments(input, session, response_model, durability)
-        return _texts_there(self.stream_events(**arguments), whole=self._is_text_settled(response_model))
+        return texts_there(self.stream_events(**arguments), whole=self._is_text_settled(response_model))
 
     def astream(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
@@ -290,17 +288,17 @@ class Agent:
     ) -> AsyncGenerator[str, None]:
         """Same as `stream`, on the caller's event loop."""
         events = self.astream_events(**_arguments(input, session, response_model, durability))
-        return _texts_here(events, whole=self._is_text_settled(response_model))
+        return texts_here(events, whole=self._is_text_settled(response_model))
 
     def stream_events(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
     ) -> Generator[Event, None, None]:
-        """Same as `stream`, but yield the events; the last one is `RunFinished`, then what the run failed with is raised."""
+        """Same as `stream`, but yield the events: `RunFinished` last, then what the run failed with is raised."""
         waiter = Waiter()
         arguments = _arguments(input, session, response_model, durability)
         self._prepare(**arguments)  # what is wrong with them is raised here, not at the first event
@@ -308,20 +306,19 @@ class Agent:
 
     def astream_events(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Same as `stream_events`, on the caller's event loop."""
-        return _events_here(
-            self._prepare(caller=_call_here, **_arguments(input, session, response_model, durability)), is_raising=True
-        )
+        state = self._prepare(caller=call_here, **_arguments(input, session, response_model, durability))
+        return events_here(state, is_raising=True)
 
     def start(
         self,
-        input: Any = None,  # noqa: A002
+        input: Any = None,
         *,
         session: Session | None = None,
         response_model: Any = None,
@@ -348,7 +345,7 @@ class Agent:
     def _prepare(
         self,
         *,
-        input: Any,  # noqa: A002
+        input: Any,
         session: Session | None,
         response_model: Any,
         durability: Durability | None,
@@ -360,15 +357,7 @@ class Agent:
             raise InputError(f"session must be a Session, not a {type(session).__name__}")
         messages = [] if input is None else input_messages(input)
         target = session if session is not None else Session()
-        if target.busy:
-            raise SessionBusyError(
-                f"session {target.id!r} is in a run already, and only one at a time may extend it: wait for it, cancel "
-                "it, or go on with session.fork()"
-            )
-        transcript.check(target.messages)
-        after = [*target.messages, *messages]
-        transcript.check(after)
-        check_answerable(after)
+        check_runnable(target, messages)
         plan = RunPlan(
             config=self._config,
             model=self._connection.model(),
@@ -377,7 +366,7 @@ class Agent:
             tools={tool.name: tool for tool in self._tools},
             output=None if response_model is None else OutputType(response_model),
             store=self._store if session is not None else None,
-            durability=self._durability if durability is None else _checked_durability(durability),
+            durability=self._durability if durability is None else checked_durability(durability),
             middleware=self._middleware,
             agent=self,
             caller=caller,
@@ -387,12 +376,9 @@ class Agent:
 
     def _begin(self, waiter: Waiter, arguments: dict[str, Any], *, is_paced: bool = False) -> RunHandle:
         """Start a run that the calling thread is going to wait for, or to read event by event."""
-        if portal().is_here:  # the thread that would wait is the one that has to run it
-            state = self._prepare(**arguments)
-        else:
-            pace = waiter.pace if is_paced else None
-            state = self._prepare(caller=waiter.on_this_thread, pace=pace, **arguments)
-        handle = RunHandle(state)
+        if not portal().is_here:  # there, the thread that would wait is the one that has to run it
+            arguments |= {"caller": waiter.on_this_thread, "pace": waiter.pace if is_paced else None}
+        handle = RunHandle(self._prepare(**arguments))
         handle.begin()
         return handle
 
@@ -404,66 +390,12 @@ class Agent:
         finally:
             handle.cancel()
             waiter.wait(handle)
-        _raise_failure(handle.result())
+        raise_failure(handle.result())
 
     def _is_text_settled(self, response_model: Any) -> bool:
         """Whether text is told only when a step is final: deltas may be void after a retry."""
         return response_model is not None or changes_answers(self._middleware)
 
 
-def _arguments(input: Any, session: Any, response_model: Any, durability: Any) -> dict[str, Any]:  # noqa: A002
+def _arguments(input: Any, session: Any, response_model: Any, durability: Any) -> dict[str, Any]:
     return {"input": input, "session": session, "response_model": response_model, "durability": durability}
-
-
-def _checked_durability(durability: Durability) -> Durability:
-    if durability not in get_args(Durability):
-        raise ConfigError(f"durability must be 'async', 'sync' or 'exit', not {durability!r}")
-    return durability
-
-
-async def _call_here(function: Callable[[], Any]) -> Any:
-    """Run a ``thread="caller"`` tool of an async form: the caller's thread is the loop's."""
-    return function()
-
-
-async def _events_here(state: RunState, *, is_raising: bool = False) -> AsyncGenerator[Event, None]:
-    with ticking():
-        async with contextlib.aclosing(run_events(state)) as events:
-            async for event in events:
-                yield event
-    if is_raising and state.error is not None:
-        raise state.error
-
-
-def _texts_there(events: Generator[Event, None, None], *, whole: bool) -> Generator[str, None, None]:
-    with contextlib.closing(events):
-        for event in events:
-            text = _text_of(event, whole=whole)
-            if text:
-                yield text
-
-
-async def _texts_here(events: AsyncGenerator[Event, None], *, whole: bool) -> AsyncGenerator[str, None]:
-    async with contextlib.aclosing(events):
-        async for event in events:
-            text = _text_of(event, whole=whole)
-            if text:
-                yield text
-
-
-def _text_of(event: Event, *, whole: bool) -> str:
-    if isinstance(event, TextDelta):
-        return "" if whole else event.text
-    return event.message.text if whole and isinstance(event, StepFinished) else ""
-
-
-def _output(response: AgentResponse) -> Any:
-    _raise_failure(response)
-    if response.output is not response.content:
-        return response.output
-    return Answer(response.content)
-
-
-def _raise_failure(response: AgentResponse) -> None:
-    if response.error is not None:
-        raise response.error

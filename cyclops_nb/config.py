@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
@@ -19,7 +19,7 @@ from cyclops_nb._version import __version__
 from cyclops_nb.errors import ConfigError
 from cyclops_nb.values import FrozenDict, Text, clean_json, freeze, positional
 
-__all__ = ["AgentConfig", "Compaction", "Durability", "config_key"]
+__all__ = ["AgentConfig", "Compaction", "Durability", "checked_durability", "config_key"]
 
 Durability = Literal["async", "sync", "exit"]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -150,7 +150,7 @@ class AgentConfig(_Settings):
                 raise ValueError('give {"input": …, "output": …} in dollars per million tokens, or 0')
             return {"input": 0.0, "output": 0.0}
         if isinstance(value, Mapping) and (unknown := set(value) - {"input", "output", "cached"}):
-            raise ValueError(f"unknown price {sorted(unknown)[0]!r}: prices are 'input', 'output' and 'cached'")
+            raise ValueError(f"unknown price {min(unknown)!r}: prices are 'input', 'output' and 'cached'")
         return value
 
     @field_validator("base_url")
@@ -221,3 +221,10 @@ def config_key(snapshot: Mapping[str, Any]) -> str:
     """Return the key under which a session keeps `snapshot`: a hash of its content, so equal settings stand once."""
     text = json.dumps(clean_json(snapshot), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def checked_durability(durability: Durability) -> Durability:
+    """Return `durability`, or raise `ConfigError` if there is no such one."""
+    if durability not in get_args(Durability):
+        raise ConfigError(f"durability must be 'async', 'sync' or 'exit', not {durability!r}")
+    return durability

@@ -162,9 +162,7 @@ def _dimensions(table: Any) -> dict[str, bool]:
 
 
 def _comes_from(value: Any, package: str, names: set[str]) -> bool:
-    return any(
-        kind.__name__ in names and kind.__module__.partition(".")[0] == package for kind in type(value).__mro__
-    )
+    return any(kind.__name__ in names and kind.__module__.partition(".")[0] == package for kind in type(value).__mro__)
 
 
 def _image_part(value: Any) -> ImagePart | None:

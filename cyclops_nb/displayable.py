@@ -16,7 +16,7 @@ class Displayable:
 
     __slots__ = ()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_wishes: Any) -> dict[str, str]:
         from cyclops_nb.display.register import mimebundle
 
         return mimebundle(self)

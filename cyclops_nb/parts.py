@@ -27,10 +27,12 @@ __all__ = [
 
 
 def is_empty(value: Any) -> bool:
+    """Say whether a field holds nothing, so that JSON leaves it out."""
     return not value
 
 
 def is_none(value: Any) -> bool:
+    """Say whether a field is not set, so that JSON leaves it out."""
     return value is None
 
 
@@ -48,6 +50,8 @@ def _as_arguments(value: Any) -> Any:
 
 
 class BasePart(Value):
+    """What all parts have."""
+
     if TYPE_CHECKING:
 
         def __init__(self, **fields: Any) -> None: ...
@@ -116,7 +120,7 @@ class ToolCall(BasePart):
     arguments: Annotated[str, BeforeValidator(_as_arguments)] = "{}"
 
     @positional
-    def __init__(self, id: str, name: str, arguments: Any = "{}", **fields: Any) -> None:  # noqa: A002
+    def __init__(self, id: str, name: str, arguments: Any = "{}", **fields: Any) -> None:
         super().__init__(id=id, name=name, arguments=arguments, **fields)
 
     @property

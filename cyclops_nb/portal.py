@@ -168,7 +168,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def _asyncio_left_alone() -> Iterator[None]:
-    """Put back what ``nest_asyncio.apply`` changes for all loops: names in asyncio's modules, and the policy's method."""
+    """Put back what ``nest_asyncio.apply`` changes for all loops: module names, and a method of the policy."""
     places: list[Any] = [asyncio, asyncio.tasks, asyncio.futures, asyncio.events]
     places.append(type(asyncio.get_event_loop_policy()))
     if "tornado.concurrent" in sys.modules:

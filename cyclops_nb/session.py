@@ -16,12 +16,24 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from cyclops_nb import transcript
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.errors import SessionBusyError, SessionFormatError, TranscriptError
-from cyclops_nb.messages import AnyMessage, AssistantMessage, InputPart, Message, ToolCall, ToolMessage
+from cyclops_nb.messages import AnyMessage, InputPart, Message, ToolMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.usage import Usage, total
-from cyclops_nb.values import FrozenJson, Memo, MutableJson, Text, Timestamp, Value, clean_json, clean_text, new_id, now, positional
+from cyclops_nb.values import (
+    FrozenJson,
+    Memo,
+    MutableJson,
+    Text,
+    Timestamp,
+    Value,
+    clean_json,
+    clean_text,
+    new_id,
+    now,
+    positional,
+)
 
-__all__ = ["FORMAT_VERSION", "Parent", "Session", "claim", "release"]
+__all__ = ["FORMAT_VERSION", "Parent", "Session", "check_free", "claim", "release"]
 
 FORMAT_VERSION = 1
 _CLAIMS = threading.Lock()
@@ -83,7 +95,12 @@ class Session(Displayable, BaseModel):
 
     @positional
     def __init__(
-        self, id: str | None = None, *, title: str | None = None, metadata: dict[str, Any] | None = None, **fields: Any  # noqa: A002
+        self,
+        id: str | None = None,
+        *,
+        title: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **fields: Any,
     ) -> None:
         super().__init__(id=id, title=title, metadata=metadata or {}, **fields)
 
@@ -204,8 +221,8 @@ class Session(Displayable, BaseModel):
             torn = transcript.open_calls(kept) if len(kept) < len(self.messages) else []
             if torn:
                 raise TranscriptError(
-                    f"cannot cut before message {len(kept)}: tool call {torn[0].id!r} ({torn[0].name!r}) would lose its "
-                    "result; truncate before the assistant message with the tool calls instead"
+                    f"cannot cut before message {len(kept)}: tool call {torn[0].id!r} ({torn[0].name!r}) would lose "
+                    "its result; truncate before the assistant message with the tool calls instead"
                 )
             self.messages[:] = kept
             if self.parent is not None and self.parent.message_count > len(kept):
@@ -241,7 +258,8 @@ class Session(Displayable, BaseModel):
         torn = transcript.open_calls(kept)
         if torn:
             raise TranscriptError(
-                f"cannot edit message {index}: tool call {torn[0].id!r} ({torn[0].name!r}) would be left without a result"
+                f"cannot edit message {index}: tool call {torn[0].id!r} ({torn[0].name!r}) would be left without "
+                "a result"
             )
         new.messages[:] = kept
         new.parent = Parent(session_id=self.id, message_count=index)
@@ -281,7 +299,9 @@ def _sum_costs(runs: Iterable[Run]) -> float | None:
     return None if None in costs else float(sum(cost for cost in costs if cost is not None))
 
 
-_NOT_OF_AN_EDIT = {"id", "run_id", "created_at", "content", "provider_metadata", "usage", "cost", "duration", "finish_reason"}
+_NOT_OF_AN_EDIT = {
+    "id", "run_id", "created_at", "content", "provider_metadata", "usage", "cost", "duration", "finish_reason",
+}  # fmt: skip
 
 
 def _edited(old: Message, content: Any) -> Message:
@@ -291,10 +311,15 @@ def _edited(old: Message, content: Any) -> Message:
     return type(old).model_validate({**kept, "content": content})
 
 
+def check_free(session: Session) -> None:
+    """Raise `SessionBusyError` if a run extends `session` right now."""
+    session._refuse_if_busy("used by another run")  # noqa: SLF001 - the claim is this module's own
+
+
 def claim(session: Session, run_id: str) -> None:
     """Mark `session` as being extended by a run, or raise `SessionBusyError` if another run does that already."""
     with _CLAIMS:
-        session._refuse_if_busy("used by another run")  # noqa: SLF001 - the claim is this module's own
+        check_free(session)
         session._claimed_by.value = run_id  # noqa: SLF001
 
 

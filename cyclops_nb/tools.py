@@ -91,7 +91,7 @@ class Tool:
     ) -> None:
         if not _NAME.match(name):
             raise ConfigError(
-                f"tool name {name!r}: models accept 1 to 64 letters, digits, '_' and '-'; give another with tool(name=…)"
+                f"tool name {name!r}: models accept 1 to 64 letters, digits, '_' and '-'; pass tool(name=…)"
             )
         if thread not in {"worker", "caller"}:
             raise ConfigError(f"tool {name!r}: thread must be 'worker' or 'caller', not {thread!r}")
@@ -258,7 +258,9 @@ class _Signature:
             )
             self.parameters = _without_titles(self._model.model_json_schema())
         except PydanticUserError as error:
-            raise ConfigError(f"tool {name!r}: its parameters cannot be described to a model: {error.message}") from None
+            raise ConfigError(
+                f"tool {name!r}: its parameters cannot be described to a model: {error.message}"
+            ) from None
 
     def bind(self, function: Callable[..., Any], values: Mapping[str, Any], context: RunContext) -> Callable[[], Any]:
         try:

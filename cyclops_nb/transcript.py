@@ -58,8 +58,7 @@ def find_problems(messages: Sequence[Message]) -> list[Problem]:
 
 def _unanswered(messages: Sequence[Message], waiting: dict[str, int]) -> list[Problem]:
     return [
-        Problem(index, messages[index].id, f"tool call {call_id!r} has no result")
-        for call_id, index in waiting.items()
+        Problem(index, messages[index].id, f"tool call {call_id!r} has no result") for call_id, index in waiting.items()
     ]
 
 
@@ -109,7 +108,9 @@ def repaired(messages: Sequence[Message]) -> tuple[list[Message], list[ToolMessa
             if match is not None:
                 waiting.remove(match)
                 kept_id = match[1].id
-                result.append(message if kept_id == message.call_id else message.model_copy(update={"call_id": kept_id}))
+                result.append(
+                    message if kept_id == message.call_id else message.model_copy(update={"call_id": kept_id})
+                )
             continue
         close()
         if isinstance(message, AssistantMessage) and message.tool_calls:

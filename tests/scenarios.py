@@ -40,7 +40,7 @@ def call(agent, form, *args, **kwargs):
     if form == "stream":
         return "".join(given)
     if form == "stream_events":
-        return [event for event in given if isinstance(event, RunFinished)][0].content
+        return next(event for event in given if isinstance(event, RunFinished)).content
     return _content(given.result() if form == "start" else given)
 
 
@@ -52,7 +52,7 @@ async def acall(agent, form, *args, **kwargs):
     if form == "astream":
         return "".join([piece async for piece in given])
     if form == "astream_events":
-        return [event async for event in given if isinstance(event, RunFinished)][0].content
+        return [event async for event in given if isinstance(event, RunFinished)].pop().content
     return _content(await given)
 
 

@@ -322,7 +322,7 @@ class TestTaskCancel:
         assert store.stored("s") == session
 
     def test_a_timeout_around_arun(self, ask):
-        """asyncio's own timeouts work: they cancel, and get their cancel back."""
+        """Asyncio's own timeouts work: they cancel, and get their cancel back."""
         door = gate()
         agent = ask(reply(door), text("fine"))
         session = Session()
@@ -544,7 +544,9 @@ class TestKeyboardInterrupt:
     def test_in_a_completion(self, ask, form):
         """The run is cancelled and stored, then KeyboardInterrupt goes on; the next run works at once."""
         door, store = gate(), RecordingStore()
-        agent = ask(tool_call("note", {"n": 1}), reply(text("a"), door), text("fine"), tools=[note], session_store=store)
+        agent = ask(
+            tool_call("note", {"n": 1}), reply(text("a"), door), text("fine"), tools=[note], session_store=store
+        )
         session = Session("s")
         thread = interrupt_when(door.wait_reached)
         with pytest.raises(KeyboardInterrupt):

@@ -108,7 +108,9 @@ class TestGoodRuns:
 
 
 class TestEndings:
-    @pytest.mark.parametrize(("mode", "calls"), [("async", [("save", 3), ("add", 2), ("add", 0)]), ("exit", [("save", 5)])])
+    @pytest.mark.parametrize(
+        ("mode", "calls"), [("async", [("save", 3), ("add", 2), ("add", 0)]), ("exit", [("save", 5)])]
+    )
     def test_a_model_error_after_two_steps(self, ask, mode, calls):
         """The end is always saved, with no messages if only the run's record is new."""
         store = RecordingStore()

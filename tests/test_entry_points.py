@@ -431,7 +431,7 @@ def iter_into(seen, events):
 
 class TestHandle:
     def test_is_there_at_once(self, ask):
-        """start returns while the model has not answered."""
+        """Start returns while the model has not answered."""
         door = gate()
         handle = ask(reply(door, text("hi"))).start("go")
         assert isinstance(handle, RunHandle)
@@ -445,7 +445,7 @@ class TestHandle:
         assert handle.id == handle.response.id
 
     def test_can_be_awaited_on_any_loop(self, ask):
-        """await handle gives the response, any number of times, also when the run is over."""
+        """Await handle gives the response, any number of times, also when the run is over."""
 
         async def main(handle):
             return await handle, await handle
@@ -713,7 +713,7 @@ class TestSettings:
             agent.replace(tempature=1)
 
     def test_open(self, ask):
-        """open loads a session from the agent's store, or makes one under that id."""
+        """Open loads a session from the agent's store, or makes one under that id."""
         store = RecordingStore()
         agent = ask(text("a"), session_store=store)
         session = agent.open("s")

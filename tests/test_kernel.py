@@ -136,7 +136,10 @@ class TestInterrupt:
 
     @pytest.mark.parametrize(
         ("call", "raised"),
-        [("agent.run('q', session=session)", "KeyboardInterrupt"), ("await agent.arun('q', session=session)", "CancelledError")],
+        [
+            ("agent.run('q', session=session)", "KeyboardInterrupt"),
+            ("await agent.arun('q', session=session)", "CancelledError"),
+        ],
     )
     def test_stops_the_run_and_leaves_the_session_in_order(self, kernel, call, raised):
         """An interrupt cancels the run, nothing is appended later, and the next run works."""

@@ -26,7 +26,7 @@ ROWS = [
     {"stores"},
     {"models"},
     {"engine"},
-    {"portal", "ticker", "handle", "agent"},
+    {"portal", "ticker", "handle", "readings", "agent"},
     {"frames", "interop"},
     {"display"},
     {"testing"},

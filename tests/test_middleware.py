@@ -183,11 +183,19 @@ class TestModelCalls:
 
     def test_may_ask_again(self, ask):
         """A retry emits StepStarted again with the same step, and leaves nothing of the failed try."""
-        agent = ask(reply(text("half"), error_in_stream("down")), error(500, "down"), text("whole"), middleware=[Retries()])
+        agent = ask(
+            reply(text("half"), error_in_stream("down")), error(500, "down"), text("whole"), middleware=[Retries()]
+        )
         session = Session()
         events = list(agent.stream_events("go", session=session))
         told = [(event.type, event.step) for event in events if event.type in {"step_started", "text_delta"}]
-        assert told == [("step_started", 1), ("text_delta", 1), ("step_started", 1), ("step_started", 1), ("text_delta", 1)]
+        assert told == [
+            ("step_started", 1),
+            ("text_delta", 1),
+            ("step_started", 1),
+            ("step_started", 1),
+            ("text_delta", 1),
+        ]
         assert roles(session) == [("user", "go"), ("assistant", "whole")]
 
     def test_usage_of_all_tries_counts(self, ask):
@@ -313,7 +321,10 @@ class TestToolCalls:
             return await call_next(call_)
 
         agent = ask(
-            tool_calls(*(tool_call("act", {"n": n}) for n in (1, 2, 3))), text("done"), tools=[act], middleware=[around_tools(guard)]
+            tool_calls(*(tool_call("act", {"n": n}) for n in (1, 2, 3))),
+            text("done"),
+            tools=[act],
+            middleware=[around_tools(guard)],
         )
         session = Session()
         assert agent.run("go", session=session) == "done"

@@ -29,7 +29,11 @@ HTML = b"<html><body><h1>Bad gateway</h1></body></html>"
 
 def chunk(**fields):
     """Return a frame of a stream."""
-    return b"data: " + json.dumps({"id": "c", "object": "chat.completion.chunk", "model": "m", **fields}).encode() + b"\n\n"
+    return (
+        b"data: "
+        + json.dumps({"id": "c", "object": "chat.completion.chunk", "model": "m", **fields}).encode()
+        + b"\n\n"
+    )
 
 
 def said(content, reason=None):
@@ -86,7 +90,12 @@ class TestStatuses:
         session = Session()
         failure = fails(agent, session)
         assert type(failure) is kind
-        assert (failure.message, failure.status, failure.host, failure.code) == ("Not today.", status, "127.0.0.1", "why")
+        assert (failure.message, failure.status, failure.host, failure.code) == (
+            "Not today.",
+            status,
+            "127.0.0.1",
+            "why",
+        )
         assert str(failure) == f"Not today. (host 127.0.0.1, status {status})"
         assert isinstance(failure.__cause__, openai.APIStatusError)
         assert agent.run("again", session=session) == "fine"
@@ -162,7 +171,9 @@ class TestRetries:
     def test_a_quota_is_not_asked_again(self, ask):
         """What the server says not to be worth a retry is told at once."""
         agent = ask(
-            error(429, "You exceeded your current quota", code="insufficient_quota", headers={"x-should-retry": "false"}),
+            error(
+                429, "You exceeded your current quota", code="insufficient_quota", headers={"x-should-retry": "false"}
+            ),
             max_retries=5,
         )
         assert fails(agent).code == "insufficient_quota"
@@ -172,13 +183,19 @@ class TestInsideTheStream:
     def test_an_error_frame(self, ask):
         """An error after the status 200 fails the completion with the server's words; nothing of it is kept."""
         agent = ask(
-            reply(reasoning("hm"), text("I will"), tool_call("note", {"n": 1}), error_in_stream("upstream down", code=502)),
+            reply(
+                reasoning("hm"), text("I will"), tool_call("note", {"n": 1}), error_in_stream("upstream down", code=502)
+            ),
             text("fine"),
             tools=[note],
         )
         session = Session()
         response = agent.run_with_response("go", session=session)
-        assert (response.error.message, response.error.code, response.error.host) == ("upstream down", "502", "127.0.0.1")
+        assert (response.error.message, response.error.code, response.error.host) == (
+            "upstream down",
+            "502",
+            "127.0.0.1",
+        )
         assert (response.partial, shape(session)) == ("I will", "u")
         assert_no_http_library(response.error)
         assert agent.run("again", session=session) == "fine"
@@ -245,7 +262,12 @@ class TestInsideTheStream:
 
     def test_comments_and_empty_choices(self, ask):
         """Comment lines and chunks without choices are no trouble."""
-        body = b": PROCESSING\n\n" + chunk(choices=[], prompt_filter_results=[]) + b": PROCESSING\n\n" + said("yes", "stop")
+        body = (
+            b": PROCESSING\n\n"
+            + chunk(choices=[], prompt_filter_results=[])
+            + b": PROCESSING\n\n"
+            + said("yes", "stop")
+        )
         assert ask(raw(body + b"data: [DONE]\n\n")).run("go") == "yes"
 
 
@@ -274,7 +296,11 @@ class TestOtherBodies:
             document = {"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
             return raw(json.dumps(document).encode(), content_type="application/json")
 
-        agent = ask(body({"content": None, "tool_calls": [call_]}, "tool_calls"), body({"content": "done"}, "stop"), tools=[note])
+        agent = ask(
+            body({"content": None, "tool_calls": [call_]}, "tool_calls"),
+            body({"content": "done"}, "stop"),
+            tools=[note],
+        )
         response = agent.run_with_response("go")
         assert (response.content, response.usage) == ("done", Usage(2, 6, 4))
         assert [result.value for result in response.tool_results] == ["noted 1"]

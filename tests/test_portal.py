@@ -23,7 +23,11 @@ QUIET = "import logging; logging.getLogger('asyncio').addFilter(lambda r: 'Execu
 def python(code, *options, timeout=60):
     """Run code in a fresh interpreter and return what it printed; it must neither fail nor complain."""
     done = subprocess.run(
-        [sys.executable, *options, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout, check=False
+        [sys.executable, *options, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     assert (done.stderr, done.returncode) == ("", 0)
     return done.stdout

@@ -79,7 +79,9 @@ class TestSession:
             door.release()
         for handle in handles:
             handle.result()
-        assert {n: [text for _, text in roles(s)] for n, s in sessions.items()} == {n: [n, f"answer {n}"] for n in doors}
+        assert {n: [text for _, text in roles(s)] for n, s in sessions.items()} == {
+            n: [n, f"answer {n}"] for n in doors
+        }
 
     def test_a_run_without_a_session_starts_from_nothing_and_keeps_nothing(self, serve):
         """Without a session the second run does not know the first."""
@@ -108,7 +110,9 @@ class TestUsage:
 
     def test_a_run_that_fails_counts(self, ask):
         """What a failed run consumed in its completed steps is in the sum."""
-        agent = ask(tool_call("note", {"n": 1}, usage=(10, 1)), error(400, "no"), text("b", usage=(20, 2)), tools=[note])
+        agent = ask(
+            tool_call("note", {"n": 1}, usage=(10, 1)), error(400, "no"), text("b", usage=(20, 2)), tools=[note]
+        )
         session = Session()
         with pytest.raises(ModelError):
             agent.run("x", session=session)

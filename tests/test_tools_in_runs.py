@@ -311,7 +311,7 @@ class TestResults:
 
     def test_objects_that_can_be_made_json(self, ask):
         """Models, dates, sets and numpy arrays are sent as JSON."""
-        import datetime
+        from datetime import date
 
         import numpy as np
         from pydantic import BaseModel
@@ -320,9 +320,21 @@ class TestResults:
             x: int
 
         def give() -> dict:
-            return {"p": Point(x=1), "d": datetime.date(2026, 1, 2), "s": {3}, "a": np.array([[1, 2]]), "n": np.int64(4)}
+            return {
+                "p": Point(x=1),
+                "d": date(2026, 1, 2),
+                "s": {3},
+                "a": np.array([[1, 2]]),
+                "n": np.int64(4),
+            }
 
-        assert json.loads(result_of(ask, give).text) == {"p": {"x": 1}, "d": "2026-01-02", "s": [3], "a": [[1, 2]], "n": 4}
+        assert json.loads(result_of(ask, give).text) == {
+            "p": {"x": 1},
+            "d": "2026-01-02",
+            "s": [3],
+            "a": [[1, 2]],
+            "n": 4,
+        }
 
     def test_an_image_follows_as_a_user_message(self, ask):
         """Results can only hold text for the server, so a picture comes after all results of the step."""
@@ -397,7 +409,9 @@ class TestResults:
         assert session.messages[2].text == '{"\ufffdk": "\ufffdPNG"}'
         assert asyncio.run(store.load("s")).messages == session.messages
 
-    @pytest.mark.parametrize("kind", ["generator", "async generator", "awaitable", "partial", "method", "callable object"])
+    @pytest.mark.parametrize(
+        "kind", ["generator", "async generator", "awaitable", "partial", "method", "callable object"]
+    )
     def test_callables_of_all_kinds(self, ask, kind):
         """Generators give lists, awaitables are awaited, and whatever can be called is a tool."""
 
@@ -589,9 +603,7 @@ class TestRaising:
                 return message
 
         calls = tool_calls(tool_call("quick"), tool_call("fails"), tool_call("slow"))
-        agent = ask(
-            calls, text("fine"), tools=[quick, fails, slow], on_tool_error="raise", middleware=[Tells()]
-        )
+        agent = ask(calls, text("fine"), tools=[quick, fails, slow], on_tool_error="raise", middleware=[Tells()])
         session = Session()
         with pytest.raises(ValueError, match="no such city") as caught:
             call(agent, form, "go", session=session)

@@ -116,7 +116,10 @@ class TestCost:
     def test_by_prices_of_the_users_own(self, ask):
         """Dollars per million tokens, cached ones at their own price."""
         agent = ask(
-            tool_call("note", {"n": 1}, usage=(1000, 10), cached=400), text("d", usage=(50, 5)), tools=[note], prices=PRICES
+            tool_call("note", {"n": 1}, usage=(1000, 10), cached=400),
+            text("d", usage=(50, 5)),
+            tools=[note],
+            prices=PRICES,
         )
         session = Session()
         response = agent.run_with_response("go", session=session)
@@ -244,7 +247,12 @@ class TestRecord:
         assert first == second != third
         assert len(session.configs) == 2
         kept = session.configs[first]
-        assert (kept["model"], kept["host"], kept["system_prompt"], kept["temperature"]) == ("m", "127.0.0.1", "Be brief.", 0)
+        assert (kept["model"], kept["host"], kept["system_prompt"], kept["temperature"]) == (
+            "m",
+            "127.0.0.1",
+            "Be brief.",
+            0,
+        )
         assert [item["name"] for item in kept["tools"]] == ["note"]
         assert "api_key" not in kept
         assert '"k"' not in json.dumps(session.model_dump(mode="json")["configs"])

@@ -211,6 +211,4 @@ async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerato
 
 
 def _step_finished(state: RunState, answer: AssistantMessage) -> StepFinished:
-    return StepFinished(
-        message=answer, usage=answer.usage, cost=answer.cost, **state.place
-    )
+    return StepFinished(message=answer, usage=answer.usage, cost=answer.cost, **state.place)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from cyclops_nb import transcript
 from cyclops_nb.errors import InputError, MaxIterationsError
 from cyclops_nb.messages import AssistantMessage, Message, SummaryMessage, ToolMessage, UserMessage
+from cyclops_nb.session import Session, check_free
 
-__all__ = ["CUT_BY_LENGTH", "check_answerable", "out_of_steps", "what_next"]
+__all__ = ["CUT_BY_LENGTH", "check_runnable", "out_of_steps", "what_next"]
 
 CUT_BY_LENGTH = (
     "This call was not run: the answer was cut off by its length limit, so the arguments may be incomplete. "
@@ -30,8 +32,21 @@ def what_next(message: AssistantMessage) -> Next:
     return "refuse_tools" if message.finish_reason == "length" else "run_tools"
 
 
-def check_answerable(messages: list[Message]) -> None:
-    """Raise `InputError` unless the transcript ends with something that a model can answer."""
+def check_runnable(session: Session, added: list[Message]) -> None:
+    """Raise unless a run may begin that adds some messages to a session; nothing is changed.
+
+    Raises
+    ------
+    SessionBusyError
+        If the session is in a run.
+    TranscriptError
+        If its transcript is invalid, or would be with what is added.
+    InputError
+        If it would not end with something that a model can answer.
+    """
+    check_free(session)
+    messages = [*session.messages, *added]
+    transcript.check(messages)
     if not messages:
         raise InputError("there is nothing to answer: the session is empty and the run has no input")
     if not isinstance(messages[-1], UserMessage | ToolMessage | SummaryMessage):

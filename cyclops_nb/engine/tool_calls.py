@@ -130,7 +130,9 @@ class ToolStep:
             known = ", ".join(map(repr, self._state.plan.tools)) or "none"
             return self._message(call, f"There is no tool {call.name!r}; the tools are {known}.", "error")
         try:
-            context = RunContext(self._state.session, self._state.run.id, self._state.step, call.id, self._state.plan.agent)
+            context = RunContext(
+                self._state.session, self._state.run.id, self._state.step, call.id, self._state.plan.agent
+            )
             value = await self._call(tool, tool.bind(call.arguments, context))
             message = self._message(call, tuple(result_parts(value)), "ok")
         except BaseException as error:

@@ -80,9 +80,7 @@ class CallReader:
         if sent_id:
             known = next((call for call in reversed(self._calls) if call.sent_id == sent_id), None)
             if known is not None:
-                begins_another = (
-                    name and index is not None and known.index is not None and index != known.index
-                )
+                begins_another = name and index is not None and known.index is not None and index != known.index
                 return None if begins_another else known
             if name:
                 return None

@@ -44,9 +44,9 @@ class ClientPool:
         self._given = given
         self._given_loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._lock = threading.Lock()
-        self._holders: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[Endpoint, AsyncOpenAI]
-        ] = weakref.WeakKeyDictionary()
+        self._holders: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Endpoint, AsyncOpenAI]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     async def get(self, endpoint: Endpoint) -> AsyncOpenAI:
         """Return the client of the running loop for `endpoint`, made at its first use."""
@@ -93,7 +93,7 @@ class ClientPool:
         return self._given
 
     def headers(self, endpoint: Endpoint) -> dict[str, Any]:
-        """Return what each request's headers need beyond the client's own: the raw response, and no key if there is none."""
+        """Return what each request's headers need beyond the client's own: the raw response, no key if there is none."""
         import openai
 
         headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}

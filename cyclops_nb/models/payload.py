@@ -15,7 +15,6 @@ from cyclops_nb.messages import (
     FilePart,
     ImagePart,
     InputPart,
-    Message,
     ReasoningPart,
     SummaryMessage,
     TextPart,

@@ -134,9 +134,7 @@ class ChatReader:
         if not body.get("error") and not (isinstance(choices, list) and choices):
             raise ModelError("the server's answer has no choices")
         choices = [
-            {**choice, "delta": choice.get("message") or {}}
-            for choice in choices or ()
-            if isinstance(choice, Mapping)
+            {**choice, "delta": choice.get("message") or {}} for choice in choices or () if isinstance(choice, Mapping)
         ]
         self._calls.whole = True
         yield from self._chunk({**body, "choices": choices})
@@ -232,9 +230,7 @@ class ChatReader:
                 continue
             elif part.get("type") == "thinking":
                 inner = part.get("thinking")
-                texts = (
-                    [inner] if isinstance(inner, str) else [item.get("text") or "" for item in inner or ()]
-                )
+                texts = [inner] if isinstance(inner, str) else [item.get("text") or "" for item in inner or ()]
                 for text in texts:
                     yield from self._reasoning_events(self._reasoning.push(text), {"field": "thinking"})
             elif isinstance(part.get("text"), str):

@@ -19,7 +19,7 @@ def error(
     message: str,
     *,
     code: str | None = None,
-    type: str | None = None,  # noqa: A002 - the protocol's own word
+    type: str | None = None,
     param: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Failure:

@@ -128,7 +128,7 @@ def tool_call(
     name: str,
     arguments: Mapping[str, Any] | str = "{}",
     *,
-    id: str | None = None,  # noqa: A002 - the protocol's own word
+    id: str | None = None,
     chunks: int | Sequence[str] | None = None,
     delay: float = 0.0,
     **settings: Unpack[Settings],
@@ -287,7 +287,7 @@ def error_in_stream(
     message: str,
     *,
     code: str | int | None = None,
-    type: str = "server_error",  # noqa: A002 - the protocol's own word
+    type: str = "server_error",
 ) -> StreamError:
     """Send an error frame within the stream and end it there; where there is no stream, answer HTTP 500.
 
