@@ -107,11 +107,6 @@ class Agent:
         """The tools."""
         return self._tools
 
-    @property
-    def session_store(self) -> SessionStore | None:
-        """Where runs save their sessions."""
-        return self._store
-
     def replace(self, **settings: Any) -> Agent:
         """Return an agent with other settings, and the same tools, store, middleware and client.
 
@@ -377,7 +372,7 @@ class Agent:
     def _begin(self, waiter: Waiter, arguments: dict[str, Any], *, is_paced: bool = False) -> RunHandle:
         """Start a run that the calling thread is going to wait for, or to read event by event."""
         if not portal().is_here:  # there, the thread that would wait is the one that has to run it
-            arguments |= {"caller": waiter.on_this_thread, "pace": waiter.pace if is_paced else None}
+            arguments = arguments | {"caller": waiter.on_this_thread, "pace": waiter.pace if is_paced else None}
         handle = RunHandle(self._prepare(**arguments))
         handle.begin()
         return handle

@@ -40,7 +40,7 @@ def call(agent, form, *args, **kwargs):
     if form == "stream":
         return "".join(given)
     if form == "stream_events":
-        return next(event for event in given if isinstance(event, RunFinished)).content
+        return [event for event in given if isinstance(event, RunFinished)].pop().content
     return _content(given.result() if form == "start" else given)
 
 

@@ -93,7 +93,7 @@ class ClientPool:
         return self._given
 
     def headers(self, endpoint: Endpoint) -> dict[str, Any]:
-        """Return what each request's headers need beyond the client's own: the raw response, no key if there is none."""
+        """Return what each request's headers need beyond the client's: the raw response, no key if there is none."""
         import openai
 
         headers: dict[str, Any] = {"X-Stainless-Raw-Response": "stream"}
