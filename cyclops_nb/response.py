@@ -25,6 +25,10 @@ class Answer(Displayable, str):
 
     __slots__ = ()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
+        """Show the text itself; IPython would print any str as a quoted literal."""
+        printer.text(str.__str__(self))
+
 
 @dataclass(frozen=True, eq=False)
 class AgentResponse(Displayable):

@@ -52,6 +52,19 @@ class ChatModel:
 
     async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
         """Ask, and read the answer into `completion`, telling `emit` of each delta."""
+        try:
+            await self._complete(request, completion, emit)
+        except ModelError as error:
+            secrets = self._clients.secrets(self._endpoint)
+            if not any(secret in f"{error} {error.__cause__}" for secret in secrets):
+                raise
+            # servers repeat keys in their complaints, and what failed a run is shown and saved
+            for secret in secrets:
+                error.message = error.message.replace(secret, "[key]")
+            error.args = (error.message,)
+            raise error from None
+
+    async def _complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
         client = await self._clients.get(self._endpoint)
         payload = chat_payload(request, self._endpoint)
         response = await self._post(client, payload, completion)

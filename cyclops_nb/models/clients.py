@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientPool"]
 
+_SHORTEST_SECRET = 8
+"""Shorter ones guard nothing, and are found in ordinary words."""
+
 
 class ClientPool:
     """The clients of one agent.
@@ -101,6 +104,13 @@ class ClientPool:
         if self._given is None and not endpoint.api_key and "authorization" not in own:
             headers["Authorization"] = openai.Omit()
         return headers
+
+    def secrets(self, endpoint: Endpoint) -> list[str]:
+        """Return the keys and header values that go to the server and must stand in no text."""
+        given = [self._given.api_key] if self._given is not None else []
+        values = [endpoint.api_key, *given, *(self._config.default_headers or {}).values()]
+        words = {value.removeprefix("Bearer ") for value in values}
+        return [word for word in words if len(word) >= _SHORTEST_SECRET]
 
     def _make(self, endpoint: Endpoint) -> AsyncOpenAI:
         import openai

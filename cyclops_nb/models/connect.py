@@ -49,6 +49,8 @@ class ModelConnection:
         """
         if self._config.api != "chat":
             raise ConfigError(f"api={self._config.api!r} is not spoken by this version: use api='chat'")
+        if self._config.compaction is not None:
+            raise ConfigError("compaction is not made by this version: leave it out, and truncate or fork instead")
         if is_local(self._config.model) and self._config.base_url is None and self._client is None:
             if self._model is None:
                 self._model = _LocalModel(self._config.model, self._clients)
