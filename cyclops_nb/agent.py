@@ -383,8 +383,7 @@ class Agent:
         try:
             yield from waiter.events(handle)
         finally:
-            handle.cancel()
-            waiter.wait(handle)
+            waiter.leave(handle)
         raise_failure(handle.result())
 
     def _is_text_settled(self, response_model: Any) -> bool:

@@ -192,6 +192,8 @@ class Waiter:
         """Which event the reader has asked for; None while nobody reads event by event."""
         self._pacing: asyncio.Future[None] | None = None
         self._is_hearing = False
+        self._is_stopping = False
+        """Whether the run was cancelled from this side: what waits for this thread is not run any more."""
         self._interrupts = 0
 
     def on_this_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
@@ -200,6 +202,8 @@ class Waiter:
         future: asyncio.Future[Any] = loop.create_future()
 
         def work() -> None:
+            if self._is_stopping:
+                return
             try:
                 result, error = function(), None
             except KeyboardInterrupt:  # heard by the function, for instance by a run that it waited for
@@ -265,7 +269,14 @@ class Waiter:
     def _wake(self) -> None:
         self._queue.put(None)
 
+    def leave(self, handle: RunHandle) -> None:
+        """Cancel `handle`, if it is not done, and wait until its session is in order."""
+        self._handle = handle
+        self._cancel()
+        self.wait(handle)
+
     def _cancel(self) -> None:
+        self._is_stopping = True
         if self._handle is not None:
             self._handle.cancel()
 

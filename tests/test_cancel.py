@@ -10,10 +10,11 @@ from contextlib import aclosing, closing
 import pytest
 from scenarios import ASYNC_FORMS, RecordingStore, agent_for, call, interrupt_when, note, roles, shape
 
-from cyclops_nb import Session, tool
+from cyclops_nb import Middleware, Session, tool
 from cyclops_nb.engine import mailbox, tool_calls
 from cyclops_nb.testing import ScriptedServer, gate, reasoning, reply, text, tool_call
 from cyclops_nb.testing import tool_calls as calls
+from cyclops_nb.threads import run_in_thread
 from cyclops_nb.transcript import check
 
 STEPS = 3
@@ -519,6 +520,38 @@ class TestLeavingEarly:
         gc.collect()
         assert (shape(session), session.runs, session.busy) == ("", [], False)
         assert agent.server.requests == []
+
+    def test_a_tool_of_the_callers_thread_that_waits_its_turn(self, ask):
+        """When a stream is left while such a tool waits for the reader's thread, it is not run any more."""
+        ran, go, queued = [], threading.Event(), threading.Event()
+
+        @tool(thread="caller")
+        def plot() -> str:
+            ran.append("plot")
+            return "plotted"
+
+        class Queues(Middleware):
+            async def wrap_tool_call(self, call, call_next):
+                if call.name == "plot":
+                    await run_in_thread(go.wait, 20)
+                    task = asyncio.ensure_future(call_next(call))
+                    for _ in range(10):
+                        await asyncio.sleep(0)
+                    queued.set()
+                    return await task
+                return await call_next(call)
+
+        script = calls(tool_call("note", {"n": 1}), tool_call("plot"))
+        agent = ask(script, text("fine"), tools=[note, plot], middleware=[Queues()])
+        session = Session()
+        for event in agent.stream_events("go", session=session):
+            if event.type == "tool_result":
+                go.set()
+                assert queued.wait(20)
+                break
+        assert ran == []
+        assert shape(session) == "uatc"
+        assert agent.run("go on", session=session) == "fine"
 
     def test_a_pace_set_by_the_reader(self, ask):
         """A sync stream asks for no further completion before its reader asks for more."""

@@ -265,6 +265,18 @@ class TestModelCalls:
         assert (shape(session), session.busy) == ("u", False)
         assert ask(text("fine")).run("go on", session=session) == "fine"
 
+    @pytest.mark.parametrize("form", FORMS)
+    def test_raising_a_cancelled_error_of_its_own(self, ask, form):
+        """Where nobody has cancelled anything that is an error as any, and no cancel of the run."""
+
+        async def refuse(request, call_next):
+            raise asyncio.CancelledError("mine")
+
+        session = Session()
+        with pytest.raises(RuntimeError, match="mine"):
+            call(ask(middleware=[model(refuse)]), form, "go", session=session)
+        assert session.runs[0].stop_reason == "error"
+
     def test_returning_something_else(self, ask):
         """An answer must be an assistant message."""
 

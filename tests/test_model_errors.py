@@ -334,6 +334,47 @@ class TestStreamOptions:
         assert failure.message == "Unknown parameter: 'tools'."
         assert len(server.completions) == 1
 
+    @pytest.mark.parametrize("name", ["temperature", "seed", "top_p", "reasoning_effort"])
+    def test_a_setting_of_the_users_own_is_never_dropped(self, serve, name):
+        """An answer that was made with other settings than the session says would be no record of it."""
+        value = "low" if name == "reasoning_effort" else 1
+        server = serve(text("a"), refuse_parameters=[name])
+        assert fails(agent_for(server, **{name: value})).message == f"Unknown parameter: '{name}'."
+        assert len(server.completions) == 1
+
+
+class TestUnsendable:
+    """A request that cannot be sent is an error of ours, and shows no key."""
+
+    @pytest.mark.parametrize("key", ["sk-geheim-ü", "sk-geheim\nsk-other", "sk-geheim …", "Bearer sk-geheim"])
+    def test_a_broken_key(self, serve, key):
+        """A key with characters that no key has is refused at once, and not shown."""
+        agent = agent_for(serve(text("a")), api_key=key)
+        session = Session()
+        with pytest.raises(ConfigError) as caught:
+            agent.run("x", session=session)
+        assert "geheim" not in "".join(traceback.format_exception(caught.value))
+        assert session.runs == []
+
+    @pytest.mark.parametrize("key", ["mine\n", " mine"])
+    def test_blanks_around_a_key(self, serve, key):
+        """A key read from a file works with the line's end."""
+        assert agent_for(serve(text("a"), require_key="mine"), api_key=key).run("x") == "a"
+
+    @pytest.mark.parametrize("headers", [{"X-Key": "geheim-ü"}, {"X-Key": "geheim\nb"}, {"X Key": "geheim"}])
+    def test_a_broken_header(self, serve, headers):
+        """A header that cannot be sent fails the run, and its value is not shown; nothing was consumed."""
+        session = Session()
+        failure = fails(agent_for(serve(text("a")), default_headers=headers), session)
+        assert "default_headers" in str(failure)
+        assert "geheim" not in "".join(traceback.format_exception(failure))
+        assert session.runs[0].usage_complete
+
+    def test_a_port_that_does_not_exist(self):
+        """An address that cannot be one is told in a sentence."""
+        failure = fails(Agent("m", base_url="http://127.0.0.1:99999/v1", max_retries=0))
+        assert "port must be 0-65535" in str(failure)
+
 
 class TestUnreachable:
     def test_nobody_listens(self):
@@ -390,6 +431,28 @@ class TestTimeouts:
         door = gate()
         agent = ask(reply(door), text("fine"), timeout=0.2, max_retries=1)
         assert agent.run("go") == "fine"
+
+    def test_of_connecting(self, serve):
+        """A host that does not take the connection is told as such, and nothing was consumed."""
+        base_url = serve(text("a")).base_url.replace("http", "https")
+        session = Session()
+        failure = fails(Agent("m", base_url=base_url, timeout=0.2, max_retries=0), session)
+        assert type(failure) is ModelTimeoutError
+        assert f"cannot connect to {base_url} within 0.2 s" in str(failure)
+        assert session.runs[0].usage_complete
+
+    def test_of_a_client_of_the_users_own(self, ask, serve):
+        """The seconds are read from its timeout, of whatever kind that is."""
+        server, door = serve(lambda request: reply(door)), gate()
+
+        async def main(timeout):
+            async with openai.AsyncOpenAI(
+                base_url=server.base_url, api_key="k", timeout=timeout, max_retries=0
+            ) as client:
+                return str((await Agent("m", client=client).arun_with_response("go")).error)
+
+        for timeout in (0.1, openai.Timeout(5, read=0.1)):
+            assert "no answer within the timeout of 0.1 s" in asyncio.run(main(timeout))
 
 
 class TestManyFailures:

@@ -202,14 +202,21 @@ class TestReasoning:
             delta(reasoning="think", reasoning_details=[piece("think", 0)]),
             delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "signature": "sig"}]),
             delta(reasoning_details=[piece("b", 1), {"type": "reasoning.encrypted", "data": "x", "index": 1}]),
+            delta(reasoning=" on."),
         ]
         message = answer(*chunks, DONE).message()
-        assert message.reasoning == "We think"
+        assert message.reasoning == "We think on."
+        assert message.content[0].provider_metadata["field"] == "reasoning_details"
         assert message.content[0].provider_metadata["reasoning_details"] == (
             {"type": "reasoning.text", "text": "We think", "index": 0, "signature": "sig"},
             {"type": "reasoning.text", "text": "b", "index": 1},
             {"type": "reasoning.encrypted", "data": "x", "index": 1},
         )
+
+    def test_details_without_type_and_index_are_kept(self):
+        """A detail that says nothing of itself is kept as it is."""
+        message = answer(delta(reasoning_details=[{"data": "x"}, "odd", None]), DONE).message()
+        assert message.content[0].provider_metadata["reasoning_details"] == ({"data": "x"},)
 
     def test_content_may_be_a_list_of_parts(self):
         """Content as a list has thinking parts, which are reasoning, and text parts."""

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Any
 
 from cyclops_nb.engine import steps
-from cyclops_nb.engine.mailbox import Mailbox, stop_tasks
+from cyclops_nb.engine.mailbox import Mailbox, is_own_cancel, stop_tasks
 from cyclops_nb.engine.middleware import around_model
 from cyclops_nb.engine.persistence import Saver, note_store_error, uncancelled
 from cyclops_nb.engine.state import RunState
@@ -174,7 +174,12 @@ async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
 
 
 async def _awaited(call: Any) -> AssistantMessage:
-    message = await call
+    try:
+        message = await call
+    except asyncio.CancelledError as error:
+        if is_own_cancel(error):
+            raise RuntimeError(f"the model call, or middleware around it, raised {error!r}") from error
+        raise
     if not isinstance(message, AssistantMessage):
         raise TypeError(f"wrap_model_call must return an AssistantMessage, got {type(message).__name__}")
     return message

@@ -13,7 +13,7 @@ from typing import Any
 
 from cyclops_nb.events import Event
 
-__all__ = ["CLEANUP_SECONDS", "Mailbox", "stop_tasks"]
+__all__ = ["CLEANUP_SECONDS", "Mailbox", "is_own_cancel", "stop_tasks"]
 
 CLEANUP_SECONDS = 5.0
 """How long tasks that were cancelled may take to end."""
@@ -59,6 +59,12 @@ class Mailbox:
             await self._waiter
         while self._items:
             yield self._items.popleft()
+
+
+def is_own_cancel(error: BaseException) -> bool:
+    """Say whether a `CancelledError` was raised by the code of the running task, which nobody has cancelled."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
 
 
 async def stop_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:

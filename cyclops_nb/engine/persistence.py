@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from cyclops_nb.config import Durability
+from cyclops_nb.engine.mailbox import is_own_cancel
 from cyclops_nb.session import Session
 
 if TYPE_CHECKING:
@@ -86,10 +87,9 @@ class Saver:
             else:
                 await self._store.add_messages(snapshot, snapshot.messages[known:])
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            raise RuntimeError(f"the store raised {error!r}") from error  # its own: nobody has cancelled the save
+            if is_own_cancel(error):
+                raise RuntimeError(f"the store raised {error!r}") from error
+            raise
         self._saved_messages = len(snapshot.messages)
 
 

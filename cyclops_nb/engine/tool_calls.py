@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cyclops_nb.content import result_parts
-from cyclops_nb.engine.mailbox import CLEANUP_SECONDS, Mailbox, stop_tasks
+from cyclops_nb.engine.mailbox import CLEANUP_SECONDS, Mailbox, is_own_cancel, stop_tasks
 from cyclops_nb.engine.middleware import around_tool
 from cyclops_nb.engine.state import CURRENT_RUN, NestedRun, RunState
 from cyclops_nb.errors import InputError
@@ -192,8 +192,7 @@ def _finished(task: asyncio.Task[_Outcome]) -> _Outcome | None:
 def _is_fault(error: BaseException) -> bool:
     """Say whether a tool has failed with `error`, as opposed to being stopped by it from outside."""
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and not task.cancelling()
+        return is_own_cancel(error)
     if isinstance(error, KeyboardInterrupt):
         return threading.current_thread() is not threading.main_thread()
     return not isinstance(error, GeneratorExit)

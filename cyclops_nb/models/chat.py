@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatModel"]
 
-_OPTIONAL = ("stream_options", "seed", "temperature", "top_p", "parallel_tool_calls", "reasoning_effort")
-"""Fields that a server may refuse by name, and that an answer can be had without."""
+_OPTIONAL = ("stream_options",)
+"""Fields that a server may refuse by name, and that shape no answer: a setting of the user's is never dropped."""
 _OVERFLOW_WORDS = ("context_length", "context length", "context size", "context window", "maximum context")
 _NOT_CONNECTED = {"ConnectError", "ConnectTimeout"}
 """What the HTTP library calls it when no connection came about, so that nothing can have been consumed."""
@@ -101,20 +101,29 @@ class ChatModel:
                     completion.refused = True
                     raise _from_status(error, self._endpoint.host) from error
                 self._refused.add(refused)
-                if refused != "stream_options":
-                    completion.notes.append(f"the server refused {refused!r}, so it was left out")
-            except openai.APITimeoutError as error:
-                completion.refused = type(error.__cause__).__name__ in _NOT_CONNECTED
-                raise ModelTimeoutError(
-                    f"no answer within the timeout of {client.timeout} s", host=self._endpoint.host
-                ) from error
             except openai.APIConnectionError as error:
-                reason = error.__cause__ or error
-                completion.refused = type(reason).__name__ in _NOT_CONNECTED
-                raise ModelConnectionError(
-                    f"cannot reach {self._endpoint.base_url}: {reason}; is the server running, and base_url right?",
-                    host=self._endpoint.host,
-                ) from error
+                is_unsendable = _is_bad_header(error.__cause__)
+                completion.refused = is_unsendable or type(error.__cause__).__name__ in _NOT_CONNECTED
+                raise self._unreachable(error, client.timeout) from (None if is_unsendable else error)
+            except Exception as error:  # noqa: BLE001 - of the libraries below the client: addresses, headers
+                completion.refused = True
+                raise ModelError(f"the request cannot be sent: {_innermost(error)}", host=self._endpoint.host) from None
+
+    def _unreachable(self, error: openai.APIConnectionError, timeout: Any) -> ModelError:
+        """Return our error for a request that got no answer."""
+        import openai
+
+        host, address = self._endpoint.host, self._endpoint.base_url
+        if type(error.__cause__).__name__ == "ConnectTimeout":
+            return ModelTimeoutError(f"cannot connect to {address} within {_seconds(timeout, 'connect')} s", host=host)
+        if isinstance(error, openai.APITimeoutError):
+            return ModelTimeoutError(f"no answer within the timeout of {_seconds(timeout, 'read')} s", host=host)
+        if _is_bad_header(error.__cause__):
+            return ModelError(f"the request cannot be sent: {_innermost(error.__cause__)}", host=host)
+        reason = error.__cause__ or error
+        return ModelConnectionError(
+            f"cannot reach {address}: {reason}; is the server running, and base_url right?", host=host
+        )
 
 
 async def _read(chunks: AsyncIterator[bytes], reader: ChatReader, emit: Emit) -> None:
@@ -170,6 +179,23 @@ async def _read_body(head: bytes, chunks: AsyncIterator[bytes], reader: ChatRead
         )
     for event in reader.whole(answer):
         emit(event)
+
+
+def _seconds(timeout: Any, phase: str) -> Any:
+    return getattr(timeout, phase, timeout)
+
+
+def _is_bad_header(error: BaseException | None) -> bool:
+    return isinstance(error, UnicodeError) or type(error).__name__ == "LocalProtocolError"
+
+
+def _innermost(error: BaseException | None) -> str:
+    """Return what an error says, but not where it would repeat a header, which may be a key."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if _is_bad_header(error):
+        return "a header has characters that HTTP does not allow; look at api_key and default_headers"
+    return str(error) or type(error).__name__
 
 
 def _refused_field(error: openai.APIStatusError, body: dict[str, Any]) -> str | None:

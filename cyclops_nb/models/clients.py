@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientPool"]
 
+_CONNECT_SECONDS = 10.0
+
 _SHORTEST_SECRET = 8
 """Shorter ones guard nothing, and are found in ordinary words."""
 
@@ -116,15 +118,15 @@ class ClientPool:
         import openai
 
         options: dict[str, Any] = {}
+        # a long answer is worth waiting for, a host that does not take the connection is not
+        timeout = openai.Timeout(self._config.timeout, connect=min(self._config.timeout, _CONNECT_SECONDS))
         if is_loopback(endpoint.base_url):
             # neither proxies nor certificates concern this computer, and reading certificates takes 20 ms
-            options["http_client"] = openai.DefaultAsyncHttpxClient(
-                trust_env=False, verify=False, timeout=self._config.timeout
-            )
+            options["http_client"] = openai.DefaultAsyncHttpxClient(trust_env=False, verify=False, timeout=timeout)
         client = openai.AsyncOpenAI(
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,
-            timeout=self._config.timeout,
+            timeout=timeout,
             max_retries=self._config.max_retries,
             default_headers=self._config.default_headers,
             default_query=self._config.default_query,

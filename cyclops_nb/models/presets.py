@@ -97,4 +97,7 @@ def _same_server(one: str, other: str) -> bool:
 
 
 def _endpoint(base_url: str, model: str, key: str, *, free: bool = False) -> Endpoint:
+    key = key.strip()  # keys read from files end with a line
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"the key for {host_of(base_url)} has characters that no key has; it is not shown here")
     return Endpoint(base_url, model, key, free=free, host=host_of(base_url))
