@@ -167,6 +167,15 @@ def _comes_from(value: Any, package: str, names: set[str]) -> bool:
 
 def _image_part(value: Any) -> ImagePart | None:
     """Return the picture that a figure or image object shows in a notebook, or None."""
+    try:
+        return _drawn(value)
+    except Exception as error:
+        raise InputError(
+            f"a {type(value).__name__} cannot be drawn: {type(error).__name__}: {error}; does it show in a cell?"
+        ) from error
+
+
+def _drawn(value: Any) -> ImagePart | None:
     if callable(getattr(value, "savefig", None)):
         buffer = io.BytesIO()
         value.savefig(buffer, format="png", bbox_inches="tight")

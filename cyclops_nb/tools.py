@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+from pydantic.fields import FieldInfo
 
 from cyclops_nb.errors import ConfigError, InputError
 from cyclops_nb.session import Session
@@ -194,6 +195,8 @@ def tool(
     >>> add.name, add.parameters["required"], add(1, 2)
     ('add', ['a'], 3)
     """
+    if isinstance(function, Tool):
+        return function
     if function is None:
         return functools.partial(_make_tool, name=name, description=description, thread=thread, timeout=timeout)
     return _make_tool(function, name=name, description=description, thread=thread, timeout=timeout)
@@ -303,6 +306,10 @@ def _field(parameter: inspect.Parameter, text: str | None) -> Any:
     if text:  # an empty one would hide what Annotated says
         facts["description"] = text
     default = parameter.default
+    if isinstance(default, FieldInfo):
+        info = default if default.description else FieldInfo.merge_field_infos(default, description=text)
+        name = parameter.name
+        return FieldInfo.merge_field_infos(info, alias=name, validation_alias=name, serialization_alias=name)
     if default is parameter.empty:
         return Field(**facts)
     if default is None or type(default) in {str, int, float, bool}:

@@ -264,3 +264,13 @@ class TestResults:
         loop.append(loop)
         with pytest.raises(InputError):
             result_parts(loop)
+
+    def test_a_picture_that_fails_to_draw_itself_is_refused(self):
+        """An object whose picture cannot be made is refused with the reason."""
+
+        class Broken:
+            def _repr_png_(self):
+                raise RuntimeError("no renderer")
+
+        with pytest.raises(InputError, match="Broken cannot be drawn: RuntimeError: no renderer"):
+            result_parts(Broken())

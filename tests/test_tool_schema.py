@@ -10,6 +10,7 @@ from calling import Mode, Place, call, properties, refusal, required, schema
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from cyclops_nb.errors import InputError
 from cyclops_nb.tools import tool
 
 
@@ -203,3 +204,20 @@ class TestDescription:
             return a
 
         assert f.schema() == {"name": "f", "description": "Do.", "parameters": f.parameters}
+
+
+class TestFieldDefaults:
+    """Parameters described by pydantic's Field in place of a default."""
+
+    def test_give_default_text_and_bounds(self):
+        """Default, description and bounds of a Field hold, and the function gets the plain value."""
+
+        @tool
+        def f(a: int = Field(3, description="How many.", ge=1), b: int = Field(description="How far.")) -> int:
+            return a * b
+
+        assert f.parameters["required"] == ["b"]
+        assert properties(f)["a"] == {"default": 3, "description": "How many.", "minimum": 1, "type": "integer"}
+        assert f.bind('{"b": 2}', None)() == 6
+        with pytest.raises(InputError, match="a: "):
+            f.bind('{"a": 0, "b": 2}', None)

@@ -389,3 +389,22 @@ class TestWholeAnswers:
         """An error object with status 200 fails with the server's message."""
         with pytest.raises(ModelError, match="no such model"):
             list(ChatReader(Completion()).whole({"error": {"message": "no such model"}}))
+
+
+class TestReasoningDetails:
+    """Reasoning that a server sends in ``reasoning_details`` alone."""
+
+    def test_is_read_as_text_and_kept_whole(self):
+        """Its readable text is the reasoning, and the details are kept to be sent back."""
+        pieces = [
+            delta(reasoning_details=[{"type": "reasoning.text", "text": text, "index": 0}]) for text in ("Hm", ", so.")
+        ]
+        message = answer(*pieces, delta(content="Yes."), DONE).message()
+        assert (message.reasoning, message.text) == ("Hm, so.", "Yes.")
+        details = message.content[0].provider_metadata["reasoning_details"]
+        assert details == ({"type": "reasoning.text", "text": "Hm, so.", "index": 0},)
+
+    def test_is_not_read_twice(self):
+        """Where the same text also stands in ``reasoning`` it is read once."""
+        details = [{"type": "reasoning.text", "text": "Hm", "index": 0}]
+        assert answer(delta(reasoning="Hm", reasoning_details=details), DONE).message().reasoning == "Hm"

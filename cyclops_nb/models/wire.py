@@ -215,6 +215,8 @@ class ChatReader:
             if text and isinstance(text, str):
                 yield from self._reasoning_events(self._reasoning.push(text), {"field": name})
                 break
+        else:
+            yield from self._reasoning_events(self._reasoning.push(_text_of_details(delta)), None)
         details = delta.get("reasoning_details")
         if isinstance(details, list) and details:
             metadata = self._completion.accumulator.metadata(ReasoningPart)
@@ -251,6 +253,17 @@ class ChatReader:
                 for name, value in metadata.items():
                     known.setdefault(name, value)
             yield event
+
+
+def _text_of_details(delta: Mapping[str, Any]) -> str:
+    """Return the readable text of reasoning details, for servers that send it nowhere else."""
+    details = delta.get("reasoning_details")
+    texts = [
+        item.get("text") or item.get("summary")
+        for item in (details if isinstance(details, list) else ())
+        if isinstance(item, Mapping)
+    ]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _merge_details(known: list[dict[str, Any]], details: list[Any]) -> None:
