@@ -77,7 +77,12 @@ def start_in_thread(function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.
             loop.call_soon_threadsafe(deliver, Outcome.of(lambda: context.run(function, *args, **kwargs)))
 
     name = getattr(function, "__name__", type(function).__name__)
-    threading.Thread(target=work, name=f"cyclops_nb {name}", daemon=True).start()
+    try:
+        threading.Thread(target=work, name=f"cyclops_nb {name}", daemon=True).start()
+    except RuntimeError as error:
+        if "interpreter shutdown" not in str(error):
+            raise
+        work()  # Python 3.12 starts no threads while it ends, but what a cancelled run has got to is still to be saved
     return future
 
 

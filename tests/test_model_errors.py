@@ -271,6 +271,53 @@ class TestInsideTheStream:
         assert ask(raw(body + b"data: [DONE]\n\n")).run("go") == "yes"
 
 
+def unfinished_generators():
+    """Return the names of the running loop's asynchronous generators that stand in the middle."""
+    generators = asyncio.get_running_loop()._asyncgens
+    return [generator.__qualname__ for generator in generators if generator.ag_frame is not None]
+
+
+LEAVERS = {
+    "error frame": reply(text("a"), error_in_stream("x")),
+    "broken JSON": raw(said("half") + b"data: {oops}\n\n" + said("never read") * 1000, split=64),
+    "cut": reply(text("a"), cut()),
+    "end": reply(text("a"), end()),
+    "HTML": raw(HTML, content_type="text/html"),
+    "done and more": raw(said("a", "stop") + b"data: [DONE]\n\n" + said("never read") * 1000, split=64),
+    "good": text("a"),
+}
+
+
+class TestNothingIsLeft:
+    @pytest.mark.parametrize("case", LEAVERS)
+    def test_no_generator_is_left_to_the_garbage_collector(self, ask, case):
+        """However an answer ends, the HTTP library's generators have ended with it, before the loop does."""
+
+        async def main():
+            response = await ask(LEAVERS[case]).arun_with_response("go")
+            return response.stop_reason, unfinished_generators()
+
+        reason, left = asyncio.run(main())
+        assert reason == ("completed" if case in {"good", "done and more"} else "error")
+        assert left == ["_hold"]
+
+    @pytest.mark.parametrize("place", ["before", "inside"])
+    def test_neither_after_a_cancel(self, ask, place):
+        """A run that is cancelled leaves none either."""
+        door = gate()
+
+        async def main():
+            agent = ask(reply(*([text("a")] if place == "inside" else []), door))
+            task = asyncio.create_task(agent.arun("go"))
+            await door.reached()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return unfinished_generators()
+
+        assert asyncio.run(main()) == ["_hold"]
+
+
 class TestOtherBodies:
     def test_html_with_status_200(self, ask):
         """A web page in place of an answer hints at base_url."""

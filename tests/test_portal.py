@@ -334,7 +334,7 @@ def places():
 
 
 SERVER = """
-import asyncio, gc, os, sys, threading
+import asyncio, atexit, gc, os, sys, threading
 from cyclops_nb import Agent, Session
 from cyclops_nb.testing import ScriptedServer, gate, reply, text, tool_call
 
@@ -512,6 +512,7 @@ class TestProcesses:
             door = gate()
             first = {{"completion": reply(text("a"), door), "sync tool": tool_call("block"), "async tool": tool_call("wait")}}
             server = ScriptedServer([first[{where!r}]]).start()
+            atexit.unregister(server.stop)  # else the run might fail before it is cancelled
             agent = agent_for(server, [block, wait], session_store=FileSessionStore({str(tmp_path)!r}))
             handle = agent.start("x", session=Session("s"))
             if {where!r} == "completion":

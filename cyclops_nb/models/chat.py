@@ -7,6 +7,7 @@ because a validated object for each chunk makes reading several times slower and
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,9 @@ class ChatModel:
         client = await self._clients.get(self._endpoint)
         payload = chat_payload(request, self._endpoint)
         response = await self._post(client, payload, completion)
+        chunks = response.iter_bytes()
         try:
-            await _read(response.iter_bytes(), ChatReader(completion, request.run_id, request.step), emit)
+            await _read(chunks, ChatReader(completion, request.run_id, request.step), emit)
         except ModelError as error:
             error.host = self._endpoint.host
             raise _sharpened(error) from error.__cause__
@@ -79,6 +81,7 @@ class ChatModel:
             raise _broken_connection(error, self._endpoint.host) from None
         finally:
             await response.close()
+            await _unwind(chunks)
 
     async def _post(
         self, client: AsyncOpenAI, payload: dict[str, Any], completion: Completion
@@ -164,6 +167,16 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
         pass
     except Exception:  # noqa: BLE001, S110 - the answer is complete, what happens to the connection now is no matter
         pass
+
+
+async def _unwind(chunks: AsyncIterator[bytes]) -> None:
+    """Let the generators of the HTTP library run into the end of a closed response.
+
+    Left suspended they would be closed by the garbage collector, which may be after the end of the loop.
+    """
+    with contextlib.suppress(Exception):
+        async for _ in chunks:
+            pass
 
 
 async def _read_body(head: bytes, chunks: AsyncIterator[bytes], reader: ChatReader, emit: Emit) -> None:
