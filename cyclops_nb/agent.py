@@ -6,8 +6,7 @@ own loop and wait for it, or do not. Each method here is a thin reading; what th
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cyclops_nb.config import AgentConfig, Durability, checked_durability
@@ -21,7 +20,16 @@ from cyclops_nb.events import Event
 from cyclops_nb.handle import RunHandle, Waiter
 from cyclops_nb.models.connect import ModelConnection
 from cyclops_nb.portal import portal
-from cyclops_nb.readings import call_here, events_here, output_of, raise_failure, texts_here, texts_there
+from cyclops_nb.readings import (
+    EventStream,
+    Feed,
+    TextStream,
+    call_here,
+    output_of,
+    raise_failure,
+    run_here,
+    texts_there,
+)
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.session import Session
 from cyclops_nb.tools import Tool, as_tools
@@ -255,11 +263,7 @@ class Agent:
         durability: Durability | None = None,
     ) -> AgentResponse:
         """Same as `run_with_response`, on the caller's event loop."""
-        state = self._prepare(caller=call_here, **_arguments(input, session, response_model, durability))
-        async with contextlib.aclosing(events_here(state)) as events:
-            async for _ in events:
-                pass
-        return state.response()
+        return await run_here(self._prepare(caller=call_here, **_arguments(input, session, response_model, durability)))
 
     def stream(
         self,
@@ -280,10 +284,10 @@ class Agent:
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
-    ) -> AsyncGenerator[str, None]:
+    ) -> TextStream:
         """Same as `stream`, on the caller's event loop."""
         events = self.astream_events(**_arguments(input, session, response_model, durability))
-        return texts_here(events, whole=self._is_text_settled(response_model))
+        return TextStream(events, whole=self._is_text_settled(response_model))
 
     def stream_events(
         self,
@@ -306,10 +310,11 @@ class Agent:
         session: Session | None = None,
         response_model: Any = None,
         durability: Durability | None = None,
-    ) -> AsyncGenerator[Event, None]:
+    ) -> EventStream:
         """Same as `stream_events`, on the caller's event loop."""
-        state = self._prepare(caller=call_here, **_arguments(input, session, response_model, durability))
-        return events_here(state, is_raising=True)
+        feed = Feed()
+        arguments = _arguments(input, session, response_model, durability)
+        return EventStream(feed, self._prepare(caller=call_here, pace=feed.pace, **arguments))
 
     def start(
         self,

@@ -9,6 +9,7 @@ into a temporary folder, and the home folder stays as it is.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib.util
 import os
 import platform
@@ -32,6 +33,7 @@ _CELL_SECONDS = 600
 _STARTUP_SECONDS = 120
 _SHOWN_LINES = 30
 _LOG_LINES = 10
+_CODE_LINES = 3
 _INTERRUPTED = 130  # the exit status of what Ctrl-C ended, as shells have it
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = dict.fromkeys(code for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n")
@@ -222,6 +224,7 @@ def _execute(notebook: Any, folder: Path, screen: _Screen) -> str | None:
                         continue
                     number += 1
                     screen.title(f"[{number}/{count}] {heading}")
+                    screen.code(_last_statement(cell.source))
                     began = time.perf_counter()
                     client.execute_cell(cell, index, execution_count=number)
                     screen.outputs(cell.outputs)
@@ -285,6 +288,16 @@ def _last_heading(source: str) -> str:
     return lines[-1] if lines else ""
 
 
+def _last_statement(source: str) -> str:
+    """Return the code that a cell's result comes from: its last statement, or its last line if it is no Python."""
+    lines = source.strip().splitlines() or [""]
+    try:
+        body = ast.parse("\n".join(lines)).body
+    except SyntaxError:
+        return lines[-1]
+    return "\n".join(lines[body[-1].lineno - 1 : body[-1].end_lineno]) if body else lines[-1]
+
+
 def _as_page(notebook: Any, title: str) -> str:
     """Return the notebook as an HTML page that needs nothing from the network."""
     from nbconvert import HTMLExporter
@@ -334,6 +347,14 @@ class _Screen:
                 self.stream("\n".join(lines[:_SHOWN_LINES]))
                 if len(lines) > _SHOWN_LINES:
                     self.note(f"… {len(lines) - _SHOWN_LINES} more lines in the notebook")
+
+    def code(self, text: str) -> None:
+        """Write code, its first lines, dimly where a terminal can."""
+        lines = _plain(text).splitlines()
+        if len(lines) > _CODE_LINES:
+            lines[_CODE_LINES - 1 :] = ["…"]
+        begin, end = ("\x1b[2m", "\x1b[22m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+        _write("".join(f"  {begin}> {line}{end}\n" for line in lines))
 
     def note(self, text: str) -> None:
         """Write a line of its own."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
@@ -19,11 +21,12 @@ from cyclops_nb._version import __version__
 from cyclops_nb.errors import ConfigError
 from cyclops_nb.values import FrozenDict, Text, clean_json, freeze, positional
 
-__all__ = ["AgentConfig", "Compaction", "Durability", "checked_durability", "config_key"]
+__all__ = ["AgentConfig", "Compaction", "Durability", "checked_durability", "clean_key", "config_key"]
 
 Durability = Literal["async", "sync", "exit"]
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 _SECRET_WORDS = ("key", "token", "secret", "password", "authorization", "credential")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 
 
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:
@@ -36,12 +39,45 @@ def _explain(error: ValidationError, model: type[BaseModel]) -> str:
             hint = f": did you mean {close[0]!r}?" if close else f"; settings are {', '.join(model.model_fields)}"
             lines.append(f"unknown setting {name!r}{hint}")
         else:
-            lines.append(f"{name}: {problem['msg']}")
+            lines.append(f"{name}: {problem['msg'].removeprefix('Value error, ')}")
     return f"{model.__name__}: " + "; ".join(lines)
 
 
+def clean_key(key: str, where: str) -> str:
+    r"""Return an API key without the white space around it, which keys that are pasted or read from files bring along.
+
+    Parameters
+    ----------
+    key : str
+        The key as it was given.
+    where : str
+        Where it was given, for the error: ``"api_key"``, or the name of a variable.
+
+    Raises
+    ------
+    ConfigError
+        If nothing is left, or there are characters that no key has. The text does not repeat the key.
+
+    Examples
+    --------
+    >>> clean_key("abc\n", "api_key")
+    'abc'
+    """
+    key = key.strip()
+    if not key:
+        raise ConfigError(f"the key in {where} is empty: give the key, or leave {where} unset")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ConfigError(
+            f"the key in {where} has characters that no key has (white space inside, control or non-ASCII "
+            "characters): copy it again; it is not shown here"
+        )
+    return key
+
+
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True, allow_inf_nan=False
+    )
 
     @positional
     def __init__(self, **settings: Any) -> None:
@@ -149,21 +185,22 @@ class AgentConfig(_Settings):
             if value:
                 raise ValueError('give {"input": …, "output": …} in dollars per million tokens, or 0')
             return {"input": 0.0, "output": 0.0}
-        if isinstance(value, Mapping) and (unknown := set(value) - {"input", "output", "cached"}):
-            raise ValueError(f"unknown price {min(unknown)!r}: prices are 'input', 'output' and 'cached'")
-        return value
+        return _checked_prices(value) if isinstance(value, Mapping) else value
 
     @field_validator("base_url")
     @classmethod
     def _plain_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("the address must begin with http:// or https:// and name a host")
-        if parts.username or parts.password:
-            raise ValueError("leave the password out of the address and pass it as api_key")
-        return value
+        return None if value is None else _checked_address(value.strip())
+
+    @field_validator("api_key")
+    @classmethod
+    def _plain_key(cls, value: SecretStr | None) -> SecretStr | None:
+        return None if value is None else SecretStr(clean_key(value.get_secret_value(), "api_key"))
+
+    @field_validator("default_headers")
+    @classmethod
+    def _plain_headers(cls, value: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        return None if value is None else {name: _checked_header(name, text) for name, text in value.items()}
 
     @field_validator("default_headers", "default_query", "tool_choice", "prices", "extra_body")
     @classmethod
@@ -202,6 +239,59 @@ class AgentConfig(_Settings):
             settings["tools"] = [dict(tool) for tool in tools]
         frozen: FrozenDict = freeze({**settings, "cyclops_nb": __version__})
         return frozen
+
+
+def _checked_prices(prices: Mapping[Any, Any]) -> dict[str, float]:
+    """Return prices as numbers that something can be multiplied with, or raise `ValueError` naming the price."""
+    if not prices:
+        raise ValueError('there is no price in it: give {"input": …, "output": …}, 0 if nothing costs, None if unknown')
+    if unknown := [name for name in prices if name not in ("input", "output", "cached")]:
+        raise ValueError(f"unknown price {unknown[0]!r}: prices are 'input', 'output' and 'cached'")
+    return {name: _checked_price(name, price) for name, price in prices.items()}
+
+
+def _checked_price(name: str, price: Any) -> float:
+    try:
+        number = math.nan if isinstance(price, str | bytes | bool) else float(price)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(
+            f"the price {name!r} must be a number of dollars per million tokens, 0 or more; leave prices out if you "
+            "do not know them"
+        )
+    return number
+
+
+def _checked_address(address: str) -> str:
+    """Return a server's address, or raise `ValueError`, which never repeats it: a key may stand in it."""
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname, parts.port
+    except ValueError:  # its text names parts of the address
+        raise ValueError("this is no address: check host and port, as in http://127.0.0.1:8000/v1") from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise ValueError("the address must begin with http:// or https:// and name a host")
+    if "@" in parts.netloc:
+        raise ValueError("leave the password out of the address and pass it as api_key")
+    if "?" in address or "#" in address:
+        raise ValueError(
+            "the address must end with its path, without '?' or '#': pass the fields of a query as "
+            'default_query={"name": "value"}, a key as api_key'
+        )
+    if not address.isprintable() or " " in address:
+        raise ValueError("there is white space or a control character in the address: copy it again")
+    return address
+
+
+def _checked_header(name: str, value: str) -> str:
+    """Return a header's value as HTTP can send it, or raise `ValueError`, which never repeats it."""
+    if not _HEADER_NAME.match(name):
+        raise ValueError("the name of a header may have ASCII letters, digits and '-' alone; its value goes beside it")
+    value = value.strip()
+    if not value.isascii() or not value.replace("\t", " ").isprintable():
+        raise ValueError(f"the value of {name!r} has line ends, control or non-ASCII characters; it is not shown here")
+    return value
 
 
 def _without_secrets(value: Any, *, secret: bool = False) -> Any:

@@ -60,7 +60,16 @@ def input_messages(value: Any) -> list[Message]:
         messages.append(UserMessage(parts))
     if not messages or any(_is_blank(message) for message in messages):
         raise InputError("the input is empty: give some text, or an image or a file; input=None answers what stands")
+    for message in messages:
+        _refuse_empty_data(message)
     return messages
+
+
+def _refuse_empty_data(message: Message) -> None:
+    for part in message.content:
+        if isinstance(part, ImagePart | FilePart) and part.data == "":
+            what = f"the file {part.name!r}" if isinstance(part, FilePart) else f"an image ({part.media_type})"
+            raise InputError(f"the input is empty: there is no data in {what}; was it written completely?")
 
 
 def _is_blank(message: Message) -> bool:
@@ -198,6 +207,8 @@ def _from_path(path: Path) -> InputPart:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
+    if not data:
+        raise InputError(f"the input is empty: the file {str(path)!r} has no data; was it written completely?")
     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     if media_type in {"image/png", "image/jpeg", "image/gif", "image/webp"}:
         return ImagePart(data, media_type=media_type)

@@ -39,7 +39,22 @@ __all__ = [
     "SessionFormatError",
     "SessionNotFoundError",
     "TranscriptError",
+    "error_text",
 ]
+
+
+def error_text(error: BaseException) -> str:
+    """Return what an error says; nothing if even asking it fails.
+
+    Examples
+    --------
+    >>> error_text(ValueError("too long"))
+    'too long'
+    """
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - its class is all that can be said of it
+        return ""
 
 
 class CyclopsError(Exception):

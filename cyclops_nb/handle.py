@@ -12,10 +12,12 @@ from typing import Any
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.engine.loop import run_events
+from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.state import CURRENT_RUN, RunState
 from cyclops_nb.events import Event
 from cyclops_nb.portal import portal
 from cyclops_nb.response import AgentResponse
+from cyclops_nb.ticker import ticking
 
 __all__ = ["RunHandle"]
 
@@ -56,7 +58,7 @@ class RunHandle(Displayable):
         if self._cancel_asked and self._task is not None:
             self._task.cancel()
         try:
-            async with contextlib.aclosing(run_events(self._state)) as events:
+            async with Owned(run_events(self._state)) as events:
                 async for event in events:
                     self._events.append(event)
                     self._tell()
@@ -127,7 +129,7 @@ class RunHandle(Displayable):
 
     async def ended(self) -> None:
         """Wait, on any loop, until the run is over."""
-        with self._listening() as woken:
+        with self._listening() as woken, ticking():
             while not self.done:
                 await woken.wait()
                 woken.clear()
@@ -139,7 +141,7 @@ class RunHandle(Displayable):
     async def events(self) -> AsyncIterator[Event]:
         """Yield all events of the run from its start; any number of readers, on any loop."""
         told = 0
-        with self._listening() as woken:
+        with self._listening() as woken, ticking():
             while True:
                 is_over = self.done
                 while told < len(self._events):
@@ -188,12 +190,14 @@ class Waiter:
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._handle: RunHandle | None = None
-        self._wanted: int | None = None
-        """Which event the reader has asked for; None while nobody reads event by event."""
+        self._wanted = 0
+        """Which event a reader has asked for."""
         self._pacing: asyncio.Future[None] | None = None
         self._is_hearing = False
         self._is_stopping = False
         """Whether the run was cancelled from this side: what waits for this thread is not run any more."""
+        self._is_working = False
+        """Whether this thread is inside a tool."""
         self._interrupts = 0
 
     def on_this_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
@@ -204,6 +208,7 @@ class Waiter:
         def work() -> None:
             if self._is_stopping:
                 return
+            self._is_working = True
             try:
                 result, error = function(), None
             except KeyboardInterrupt:  # heard by the function, for instance by a run that it waited for
@@ -212,6 +217,8 @@ class Waiter:
                 return
             except BaseException as raised:  # noqa: BLE001 - it belongs to the run, not to this thread
                 result, error = None, raised
+            finally:
+                self._is_working = False
             loop.call_soon_threadsafe(_settle, future, result, error)
 
         self._queue.put(work)
@@ -224,7 +231,7 @@ class Waiter:
             await self._pacing
 
     def _is_hungry(self) -> bool:
-        return self._handle is None or self._wanted is None or self._handle.event(self._wanted) is None
+        return self._handle is not None and self._handle.event(self._wanted) is None
 
     def _release(self) -> None:
         if self._pacing is not None and not self._pacing.done() and self._is_hungry():
@@ -255,7 +262,6 @@ class Waiter:
     def events(self, handle: RunHandle) -> Iterator[Event]:
         """Yield all events of `handle` as they come."""
         self._handle = handle
-        self._wanted = 0
         while True:
             if not handle.has_come(self._wanted):
                 handle.call(self._release)
@@ -285,6 +291,8 @@ class Waiter:
         """On the main thread, let Ctrl-C cancel the run; a second one cuts its clean-up short."""
 
         def interrupt(*_: object) -> None:
+            if self._is_working and not self._interrupts:
+                raise KeyboardInterrupt("the tool was interrupted")  # out of the tool; the run is cancelled then
             self._interrupts += 1
             if self._interrupts > 1:
                 raise KeyboardInterrupt("the run is still being cancelled")

@@ -1,18 +1,28 @@
-"""How the engine's events become what the entry points give: events, texts, or the answer."""
+"""How the engine's events become what the entry points give: events, texts, or the answer.
+
+An async stream is an object and no generator. Its run is driven by a task of its own, which goes on only when the
+reader asks for more, so leaving the stream at any event leaves the session as it was at that event. A stream that is
+just dropped, in a loop that is just ending, is then cleaned up with all other tasks; a generator would be torn down in
+the middle of it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
 from cyclops_nb.engine.loop import run_events
+from cyclops_nb.engine.owned import Owned
+from cyclops_nb.engine.persistence import uncancelled
 from cyclops_nb.engine.state import RunState
 from cyclops_nb.events import Event, StepFinished, TextDelta
 from cyclops_nb.response import AgentResponse, Answer
 from cyclops_nb.ticker import ticking
 
-__all__ = ["call_here", "events_here", "output_of", "raise_failure", "texts_here", "texts_there"]
+__all__ = ["EventStream", "Feed", "TextStream", "call_here", "output_of", "raise_failure", "run_here", "texts_there"]
 
 
 async def call_here(function: Callable[[], Any]) -> Any:
@@ -20,29 +30,138 @@ async def call_here(function: Callable[[], Any]) -> Any:
     return function()
 
 
-async def events_here(state: RunState, *, is_raising: bool = False) -> AsyncGenerator[Event, None]:
-    """Yield the events of a run on the running loop."""
+async def run_here(state: RunState) -> AgentResponse:
+    """Run to the end on the running loop, in the caller's task."""
     with ticking():
-        async with contextlib.aclosing(run_events(state)) as events:
-            async for event in events:
-                yield event
-    if is_raising and state.error is not None:
-        raise state.error
+        async with Owned(run_events(state)) as events:
+            async for _ in events:
+                pass
+    return state.response()
+
+
+class Feed:
+    """Events on their way from the task of a run to a reader on the same loop, who sets the pace."""
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self._asking: asyncio.Future[None] | None = None
+        self._pacing: asyncio.Future[None] | None = None
+
+    async def pace(self) -> None:
+        """Wait until all events have been taken and another one is asked for."""
+        while self.events or self._asking is None or self._asking.done():
+            self._pacing = asyncio.get_running_loop().create_future()
+            await self._pacing
+
+    async def ask(self) -> None:
+        """Ask for another event, and wait until something has happened."""
+        self._asking = asyncio.get_running_loop().create_future()
+        if self._pacing is not None and not self._pacing.done():
+            self._pacing.set_result(None)
+        try:
+            await self._asking
+        finally:
+            self._asking = None
+
+    def wake(self, _task: object = None) -> None:
+        """Say that something has happened."""
+        if self._asking is not None and not self._asking.done():
+            self._asking.set_result(None)
+
+    async def drive(self, state: RunState) -> None:
+        """Run, putting the events here."""
+        async with Owned(run_events(state)) as told:
+            async for event in told:
+                self.events.append(event)
+                self.wake()
+
+
+class EventStream(AsyncIterator[Event]):
+    """The events of a run on the running loop, begun with the first one that is asked for.
+
+    The task of the run knows the feed and not the stream, so a stream that nobody holds any more goes, and takes its
+    run with it.
+    """
+
+    def __init__(self, feed: Feed, state: RunState) -> None:
+        self._feed = feed
+        self._state: RunState | None = state
+        self._task: asyncio.Task[None] | None = None
+
+    async def __anext__(self) -> Event:
+        if self._state is None:
+            raise StopAsyncIteration
+        feed = self._feed
+        if self._task is None:
+            self._task = asyncio.create_task(feed.drive(self._state))
+            self._task.add_done_callback(feed.wake)
+        with ticking():
+            while not feed.events and not self._task.done():
+                try:
+                    await feed.ask()
+                except asyncio.CancelledError:
+                    await self.aclose()
+                    raise
+        if feed.events:
+            return feed.events.popleft()
+        await self._finish()
+        raise StopAsyncIteration
+
+    async def _finish(self) -> None:
+        """Raise what the run failed with, once."""
+        state, self._state = self._state, None
+        if self._task is not None:
+            await self._task
+        if state is not None and state.error is not None:
+            raise state.error
+
+    async def aclose(self) -> None:
+        """Leave the stream: cancel the run and wait until its session is in order."""
+        self._state = None
+        task = self._task
+        if task is not None and not task.done():
+            task.cancel()
+            interrupt = await uncancelled(task)
+            if interrupt is not None:
+                raise interrupt
+
+    def __del__(self) -> None:
+        task = self._task
+        if task is not None and not task.done():
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and has ended its tasks
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+
+class TextStream(AsyncIterator[str]):
+    """The text in a stream of events.
+
+    Parameters
+    ----------
+    events : EventStream
+        Closed with this.
+    whole : bool
+        Whether text is given when a step is final, not as it comes.
+    """
+
+    def __init__(self, events: EventStream, *, whole: bool) -> None:
+        self._events = events
+        self._whole = whole
+
+    async def __anext__(self) -> str:
+        while True:
+            text = _text_of(await anext(self._events), whole=self._whole)
+            if text:
+                return text
+
+    async def aclose(self) -> None:
+        """Leave the stream: cancel the run and wait until its session is in order."""
+        await self._events.aclose()
 
 
 def texts_there(events: Generator[Event, None, None], *, whole: bool) -> Generator[str, None, None]:
     """Yield the text in events; closing this closes them, which cancels the run."""
     with contextlib.closing(events):
         for event in events:
-            text = _text_of(event, whole=whole)
-            if text:
-                yield text
-
-
-async def texts_here(events: AsyncGenerator[Event, None], *, whole: bool) -> AsyncGenerator[str, None]:
-    """Same as `texts_there`, for async events."""
-    async with contextlib.aclosing(events):
-        async for event in events:
             text = _text_of(event, whole=whole)
             if text:
                 yield text

@@ -11,12 +11,21 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from cyclops_nb import transcript
 from cyclops_nb.displayable import Displayable
-from cyclops_nb.errors import SessionBusyError, SessionFormatError, TranscriptError
-from cyclops_nb.messages import AnyMessage, InputPart, Message, ToolMessage
+from cyclops_nb.errors import InputError, SessionBusyError, SessionFormatError, TranscriptError
+from cyclops_nb.messages import AnyMessage, AssistantMessage, InputPart, Message, TextPart, ToolMessage, UserMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.usage import Usage, total
 from cyclops_nb.values import (
@@ -39,8 +48,8 @@ FORMAT_VERSION = 1
 _CLAIMS = threading.Lock()
 
 
-def _clean_title(title: str | None) -> str | None:
-    return None if title is None else clean_text(title)
+def _clean_title(title: Any) -> str | None:
+    return None if title is None else clean_text(str(title))  # whatever was assigned: a save must not fail for a name
 
 
 def _default_id(value: Any) -> Any:
@@ -69,6 +78,11 @@ class Session(Displayable, BaseModel):
         A name for people.
     metadata : dict, optional
         JSON data of yours; saved with the session.
+
+    Raises
+    ------
+    InputError
+        If one of them is of another type, or the id is empty.
 
     Examples
     --------
@@ -102,16 +116,24 @@ class Session(Displayable, BaseModel):
         metadata: dict[str, Any] | None = None,
         **fields: Any,
     ) -> None:
-        super().__init__(id=id, title=title, metadata=metadata or {}, **fields)
+        try:
+            super().__init__(id=id, title=title, metadata={} if metadata is None else metadata, **fields)
+        except ValidationError as error:
+            raise InputError(f"no Session can be made of this: {_problems(error)}") from None
 
     @model_validator(mode="before")
     @classmethod
     def _known_version(cls, data: Any) -> Any:
         version = data.get("version", FORMAT_VERSION) if isinstance(data, dict) else FORMAT_VERSION
-        if version != FORMAT_VERSION or isinstance(version, bool):
+        if type(version) is not int or version != FORMAT_VERSION:
+            is_newer = type(version) is int and version > FORMAT_VERSION
             raise SessionFormatError(
                 f"the session has format version {version!r}, but this cyclops_nb reads version {FORMAT_VERSION}: "
-                "a newer cyclops_nb wrote it, install that one"
+                + (
+                    "a newer cyclops_nb wrote it, install that one"
+                    if is_newer
+                    else "the data is damaged, or not a session"
+                )
             )
         return data
 
@@ -247,14 +269,17 @@ class Session(Displayable, BaseModel):
         ------
         TranscriptError
             If there is no such message, or a tool call would be left without its result.
+        InputError
+            If that message cannot have such content, or a question would be empty.
         """
         count = len(self.messages)
         if not -count <= index < count:
             raise TranscriptError(f"there is no message {index} to edit: the session has {count}")
         index %= count
         old = self.messages[index]
+        edited = _edited(old, content)
         new = self.fork()
-        kept = [*new.messages[:index], _edited(old, content)]
+        kept = [*new.messages[:index], edited]
         torn = transcript.open_calls(kept)
         if torn:
             raise TranscriptError(
@@ -304,11 +329,32 @@ _NOT_OF_AN_EDIT = {
 }  # fmt: skip
 
 
+_A = {"user": "a user", "assistant": "an assistant", "tool": "a tool", "summary": "a summary"}
+
+
 def _edited(old: Message, content: Any) -> Message:
     """Return `old` with other content; what was measured of the old content is not claimed of the new one."""
     kept = {name: value for name, value in old if name not in _NOT_OF_AN_EDIT}
     kept["metadata"] = {**old.metadata, "edited_from": old.id}
-    return type(old).model_validate({**kept, "content": content})
+    try:
+        new = type(old).model_validate({**kept, "content": content})
+    except ValidationError:
+        parts = "ReasoningParts and ToolCalls" if isinstance(old, AssistantMessage) else "ImageParts and FileParts"
+        raise InputError(
+            f"the content of {_A[old.role]} message must be text, a part, or a list of TextParts, {parts}; "
+            f"this {type(content).__name__} is not"
+        ) from None
+    if isinstance(new, UserMessage) and not any(
+        not isinstance(part, TextPart) or part.text.strip() for part in new.content
+    ):
+        raise InputError("an empty question cannot be asked: give text, an image or a file as content")
+    return new
+
+
+def _problems(error: ValidationError) -> str:
+    """Say in words of our own which argument is what it cannot be."""
+    problems = ((".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, ")) for item in error.errors())
+    return "; ".join(f"{place}: {message}" if place else message for place, message in problems)
 
 
 def check_free(session: Session) -> None:

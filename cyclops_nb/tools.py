@@ -6,9 +6,13 @@ wrote, so the function gets real objects (enum members, models, dates) and never
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
 import functools
 import inspect
 import json
+import math
+import numbers
 import re
 import types
 import typing
@@ -71,6 +75,11 @@ class Tool:
     timeout : float, optional
         Seconds that a call may take.
 
+    Raises
+    ------
+    ConfigError
+        If one of them is not of that kind.
+
     Examples
     --------
     >>> def now() -> str:
@@ -90,20 +99,15 @@ class Tool:
         thread: ToolThread = "worker",
         timeout: float | None = None,
     ) -> None:
-        if not _NAME.match(name):
-            raise ConfigError(
-                f"tool name {name!r}: models accept 1 to 64 letters, digits, '_' and '-'; pass tool(name=…)"
-            )
-        if thread not in {"worker", "caller"}:
-            raise ConfigError(f"tool {name!r}: thread must be 'worker' or 'caller', not {thread!r}")
+        _check_options(name, description, thread, timeout)
         if not callable(function):
             raise ConfigError(f"tool {name!r}: {function!r} cannot be called")
         self.name = name
         self.description = description
-        self.parameters: dict[str, Any] = clean_json(dict(parameters))
+        self.parameters: dict[str, Any] = _checked_parameters(name, parameters)
         self.function = function
         self.thread = thread
-        self.timeout = timeout
+        self.timeout = None if timeout is None else float(timeout)
         self._signature: _Signature | None = None
 
     def __repr__(self) -> str:
@@ -159,7 +163,7 @@ def tool(
     timeout: float | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Any = inspect.Parameter.empty,
     /,
     *,
     name: str | None = None,
@@ -184,7 +188,8 @@ def tool(
     Raises
     ------
     ConfigError
-        If the signature cannot be described: ``*args``, ``**kwargs``, or annotations that JSON does not know.
+        If the signature cannot be described: ``*args``, ``**kwargs``, or annotations that JSON does not know; or
+        if it is no function, or an option has a wrong value.
 
     Examples
     --------
@@ -197,19 +202,20 @@ def tool(
     """
     if isinstance(function, Tool):
         return function
-    if function is None:
+    _check_options("tool" if name is None else name, description or "", thread, timeout)
+    if function is inspect.Parameter.empty:
         return functools.partial(_make_tool, name=name, description=description, thread=thread, timeout=timeout)
     return _make_tool(function, name=name, description=description, thread=thread, timeout=timeout)
 
 
 def _make_tool(
-    function: Callable[..., Any],
-    *,
-    name: str | None,
-    description: str | None,
-    thread: ToolThread,
-    timeout: float | None,
+    function: Any, *, name: str | None, description: str | None, thread: ToolThread, timeout: float | None
 ) -> Tool:
+    if not callable(function):
+        raise ConfigError(
+            f"a tool is made of a function, not of a {type(function).__name__}: write @tool above the function, or "
+            '@tool(name="…") to name it'
+        )
     base = function
     while isinstance(base, functools.partial):
         base = base.func
@@ -223,13 +229,40 @@ def _make_tool(
 
 
 def as_tools(functions: typing.Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Return tools for functions and tools, or raise `ConfigError` if two share a name."""
+    """Return tools for functions and tools, or raise `ConfigError` if one is neither or two share a name."""
+    if isinstance(functions, str | bytes | Mapping) or not isinstance(functions, typing.Iterable):
+        raise ConfigError(f"tools must be a list of functions, such as tools=[f], not a {type(functions).__name__}")
     tools = tuple(item if isinstance(item, Tool) else tool(item) for item in functions)
     names = [item.name for item in tools]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise ConfigError(f"two tools are named {double!r}: give one another name with tool(name=…)")
     return tools
+
+
+def _check_options(name: Any, description: Any, thread: Any, timeout: Any) -> None:
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise ConfigError(f"tool name {name!r}: models accept 1 to 64 letters, digits, '_' and '-'; pass tool(name=…)")
+    if not isinstance(description, str):
+        raise ConfigError(f"tool {name!r}: the description must be text, not a {type(description).__name__}")
+    if thread not in ("worker", "caller"):
+        raise ConfigError(f"tool {name!r}: thread must be 'worker' or 'caller', not {thread!r}")
+    is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 < timeout < math.inf):
+        raise ConfigError(f"tool {name!r}: timeout must be seconds above 0, or None for no limit, not {timeout!r}")
+
+
+def _checked_parameters(name: str, parameters: Any) -> dict[str, Any]:
+    """Return a schema of arguments as all servers take it: an object that says which properties it has."""
+    try:
+        schema: dict[str, Any] = {"type": "object", "properties": {}, **clean_json(parameters)}
+        is_fit = schema["type"] == "object" and isinstance(schema["properties"], dict)
+    except (TypeError, ValueError):  # no mapping, or no JSON
+        is_fit = False
+    if not is_fit:
+        example = '{"type": "object", "properties": {"city": {"type": "string"}}}'
+        raise ConfigError(f"tool {name!r}: parameters must be a schema such as {example}, not {parameters!r:.100}")
+    return schema
 
 
 class _Signature:
@@ -261,9 +294,7 @@ class _Signature:
             )
             self.parameters = _without_titles(self._model.model_json_schema())
         except PydanticUserError as error:
-            raise ConfigError(
-                f"tool {name!r}: its parameters cannot be described to a model: {error.message}"
-            ) from None
+            raise ConfigError(f"tool {name!r}: its parameters cannot be described: {error.message}") from None
 
     def bind(self, function: Callable[..., Any], values: Mapping[str, Any], context: RunContext) -> Callable[[], Any]:
         try:
@@ -312,7 +343,8 @@ def _field(parameter: inspect.Parameter, text: str | None) -> Any:
         return FieldInfo.merge_field_infos(info, alias=name, validation_alias=name, serialization_alias=name)
     if default is parameter.empty:
         return Field(**facts)
-    if default is None or type(default) in {str, int, float, bool}:
+    plain = default.value if isinstance(default, enum.Enum) else default
+    if plain is None or type(plain) in {str, int, float, bool, dt.date, dt.datetime, dt.time}:
         return Field(default, **facts)
     # arrays, frames, numpy's numbers and the like have no JSON form, and comparing them is no yes or no
     return Field(default_factory=lambda: default, **facts)

@@ -100,12 +100,28 @@ class TestRunning:
     """A notebook that runs to its end."""
 
     def test_cells_are_told_with_their_headings(self, run):
-        """Each cell is told with its number, the heading above it, and what it printed and shows."""
+        """Each cell is told with its number, the heading above it, and what it printed and shows, below the code that it comes from."""
         has_ended, out, err, _ = run("# Sums", "print('one')\n2", "## More\nand text", "3")
         assert has_ended
         assert err == ""
         told = re.sub(r"\d+\.\d s", "0.0 s", out)
-        assert "\n[1/2] Sums\n  one\n  2\n  (0.0 s)\n\n[2/2] More\n  3\n  (0.0 s)\n" in told
+        assert "\n[1/2] Sums\n  > 2\n  one\n  2\n  (0.0 s)\n\n[2/2] More\n  > 3\n  3\n  (0.0 s)\n" in told
+
+    @pytest.mark.parametrize(
+        ("cell", "told"),
+        [
+            ("x = 1\nfor i in [x]:\n    print(i)\n", ["> for i in [x]:", ">     print(i)", "1"]),
+            ("'a\x1b[2Jb'", ["> 'ab'", "'a\\x1b[2Jb'"]),
+            ("await asyncio.sleep(0, 'async')", ["> await asyncio.sleep(0, 'async')", "'async'"]),
+            ("%precision", ["> %precision", "'%r'"]),
+            ("[1,\n2,\n3,\n4]", ["> [1,", "> 2,", "> …", "[1, 2, 3, 4]"]),
+            ("1\n# one", ["> 1", "1"]),
+        ],
+    )
+    def test_results_stand_below_the_code_that_they_come_from(self, run, cell, told):
+        """The last statement of a cell, cut if it is long, is told before what the cell shows."""
+        out = run("import asyncio", cell)[1].partition("[2/2]")[2]
+        assert [line.removeprefix("  ") for line in out.splitlines()[1 : 1 + len(told)]] == told
 
     def test_notebook_is_written_with_outputs_and_source_left(self, run, tmp_path):
         """The result has outputs and numbers of execution; the source keeps having none."""

@@ -131,6 +131,13 @@ class TestCompare:
         """Given labels are used."""
         assert compare(*two(), labels=["cold", "warm"]).labels == ["cold", "warm"]
 
+    def test_cleans_labels(self):
+        """Control characters in a label do not reach a terminal, and labels stay different."""
+        comparison = compare(*two(), labels=["a\x1b[31m\n", "a\x1b[31m\n"])
+        assert "\x1b" not in shown(comparison)[1]
+        assert "\n" not in "".join(comparison.labels)
+        assert len(set(comparison.labels)) == 2
+
     @pytest.mark.parametrize("labels", [["a"], ["a", "b", "c"], "ab", []])
     def test_refuses_labels_that_do_not_fit(self, labels):
         """There is one label for each."""
@@ -286,6 +293,32 @@ class TestLook:
         second.runs[-1] = second.runs[-1].model_copy(update={"error": error, "stop_reason": "error"})
         page, _ = shown(compare(first, second))
         assert "failed with RateLimitError: too many" in page.text
+
+    def test_prints_as_its_plain_text(self):
+        """``print`` shows what a notebook without HTML would."""
+        comparison = compare(*two())
+        assert str(comparison) == shown(comparison)[1]
+
+    def test_does_not_deny_what_branches_say_alike(self):
+        """Branches that begin differently may say the same later: they lack a common beginning, no more."""
+        first = ask(Session("one"), "Hello", AssistantMessage("Hi."), run_id="r1")
+        other = ask(Session("two"), "Good day", AssistantMessage("Hi."), run_id="r2")
+        page, text = shown(compare(first, other))
+        assert "no common beginning" in page.text
+        assert "no common beginning" in text
+        assert "the same in all" in page.text
+
+    def test_says_a_warning_of_many_runs_once_a_branch(self):
+        """A warning is said at the first run after the common part, also if a run in the common part had it."""
+        session = ask(Session("s"), "Hello", AssistantMessage("Hi."), run_id="r0", warnings=("no price",))
+        branches = [session.fork(), session.fork()]
+        for branch in branches:
+            for number in range(3):
+                words = f"{branch.id} {number}"
+                ask(branch, words, AssistantMessage(words), run_id=words, warnings=("no price",))
+        page, _ = shown(compare(*branches))
+        assert page.text.count("run [1]: no price") == 2
+        assert page.text.count("no price") == 2
 
     def test_says_that_branches_are_the_same(self):
         """Two forks with nothing new have nothing to compare."""

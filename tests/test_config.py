@@ -1,13 +1,16 @@
 """Settings: unknown ones are refused by name, secrets are kept out of everything that is stored or shown."""
 
 import json
+import math
+from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from pydantic import SecretStr, ValidationError
 from strategies import json_objects, moderate
 
-from cyclops_nb.config import AgentConfig, Compaction, config_key
+from cyclops_nb.config import AgentConfig, Compaction, clean_key, config_key
 from cyclops_nb.errors import ConfigError
 
 SECRET = "sk-verysecret123"
@@ -83,6 +86,16 @@ class TestSettings:
             ("prices", 3),
             ("prices", {"input": 1, "ouput": 2}),
             ("prices", {"input": "much"}),
+            ("prices", {}),
+            ("prices", {"input": "1"}),
+            ("prices", {"input": True}),
+            ("prices", {"input": None}),
+            ("prices", {"input": -1}),
+            ("prices", {"output": math.nan}),
+            ("prices", {"cached": math.inf}),
+            ("prices", {"input": 10**400}),
+            ("prices", {"a": 1, 2: 3}),
+            ("prices", math.nan),
             ("compaction", {"trigger": 2}),
             ("compaction", 3),
             ("extra_body", [1]),
@@ -94,6 +107,13 @@ class TestSettings:
         with pytest.raises(ConfigError, match=name) as caught:
             AgentConfig("m", **{name: value})
         assert isinstance(caught.value, ValueError)
+
+    @pytest.mark.parametrize("name", ["temperature", "top_p", "timeout", "tool_timeout"])
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    def test_numbers_are_finite(self, name, value):
+        """Not-a-number and infinity, which no request can carry, are refused by the setting's name."""
+        with pytest.raises(ConfigError, match=f"{name}: .*finite number"):
+            AgentConfig("m", **{name: value})
 
     def test_a_model_must_have_a_name(self):
         """An empty model name is refused."""
@@ -140,12 +160,99 @@ class TestCompaction:
         compaction = Compaction()
         assert (compaction.trigger, compaction.keep_last, compaction.model, compaction.prompt) == (0.8, 4, None, None)
 
+    def test_its_trigger_is_a_number(self):
+        """Not-a-number as the trigger is refused."""
+        with pytest.raises(ConfigError, match=r"trigger: .*finite number"):
+            Compaction(trigger=math.nan)
+
 
 class TestPrices:
     @pytest.mark.parametrize("free", [0, 0.0])
     def test_zero_is_free(self, free):
         """`prices=0` says that nothing costs anything."""
         assert AgentConfig("m", prices=free).prices == {"input": 0.0, "output": 0.0}
+
+    def test_any_number_is_a_price(self):
+        """Integers and numbers of other libraries are taken as they are worth."""
+        prices = AgentConfig("m", prices={"input": 1, "output": np.float32(0.5), "cached": Decimal("0.25")}).prices
+        assert prices == {"input": 1.0, "output": 0.5, "cached": 0.25}
+
+    def test_a_wrong_one_is_named(self):
+        """The error names the price that is wrong and says what a price is."""
+        with pytest.raises(ConfigError, match=r"price 'output' must be a number of dollars per million tokens"):
+            AgentConfig("m", prices={"input": 1, "output": "2"})
+
+
+class TestAddress:
+    @pytest.mark.parametrize("end", [f"?key={SECRET}", f"#{SECRET}", "?"])
+    def test_a_query_is_refused(self, end):
+        """A query or fragment, which may carry a key, is refused without repeating it, naming its place."""
+        with pytest.raises(ConfigError, match=r"base_url: .*default_query") as caught:
+            AgentConfig("m", base_url=f"https://example.org/v1{end}")
+        assert SECRET not in str(caught.value)
+
+    def test_loses_the_white_space_around_it(self):
+        """An address that was pasted with a line end is meant without."""
+        assert AgentConfig("m", base_url=" https://example.org/v1\n").base_url == "https://example.org/v1"
+
+    @pytest.mark.parametrize("address", ["https://example.org/v 1", "https://example.org/v\n1", "https://a\tb.org"])
+    def test_with_white_space_inside_is_refused(self, address):
+        """White space and control characters inside an address are refused."""
+        with pytest.raises(ConfigError, match=r"base_url: .*white space"):
+            AgentConfig("m", base_url=address)
+
+    @pytest.mark.parametrize("place", [f"host:{SECRET}", f"[{SECRET}", f"{SECRET}\u2100.org"])
+    def test_that_cannot_be_read_is_not_repeated(self, place):
+        """An address with a host or port that cannot be read is refused, without the parts of it."""
+        with pytest.raises(ConfigError, match=r"base_url: .*host and port") as caught:
+            AgentConfig("m", base_url=f"https://{place}/v1")
+        assert SECRET not in str(caught.value)
+
+
+class TestApiKey:
+    @pytest.mark.parametrize("around", ["\n", " ", "\r\n", "\t"])
+    def test_loses_the_white_space_around_it(self, around):
+        """A key that was pasted or read from a file with white space around it is meant without."""
+        assert AgentConfig("m", api_key=around + SECRET + around).api_key.get_secret_value() == SECRET
+        assert AgentConfig("m", api_key=SecretStr(SECRET + around)).api_key.get_secret_value() == SECRET
+        assert clean_key(SECRET + around, "A_VARIABLE") == SECRET
+
+    @pytest.mark.parametrize("key", ["", " ", "\n"])
+    def test_an_empty_one_is_refused(self, key):
+        """A key with nothing in it is an error that says where it was given."""
+        with pytest.raises(ConfigError, match="api_key is empty"):
+            AgentConfig("m", api_key=key)
+        with pytest.raises(ConfigError, match="A_VARIABLE is empty"):
+            clean_key(key, "A_VARIABLE")
+
+    @pytest.mark.parametrize("odd", [" ", "\n", "\t", "\0", "\x7f", "é", "\u200b", "…", "\u2028"])
+    def test_odd_characters_are_refused(self, odd):
+        """Characters that no key has are an error that says where, and does not repeat the key."""
+        key = f"{SECRET}{odd}{SECRET}"
+        for place, give in [("api_key", lambda: AgentConfig("m", api_key=key)), ("V", lambda: clean_key(key, "V"))]:
+            with pytest.raises(ConfigError, match=f"key in {place} has characters") as caught:
+                give()
+            assert SECRET not in str(caught.value)
+
+
+class TestHeaders:
+    def test_lose_the_white_space_around_their_values(self):
+        """A value that was pasted with a line end is meant without."""
+        assert AgentConfig("m", default_headers={"x-a": " b c\r\n"}).default_headers == {"x-a": "b c"}
+
+    @pytest.mark.parametrize("odd", ["\r\n", "\n", "\0", "\x7f", "é", "…", "\ud800"])
+    def test_values_that_cannot_be_sent_are_refused(self, odd):
+        """A value with line ends, control or non-ASCII characters is an error that names the header alone."""
+        with pytest.raises(ConfigError, match=r"default_headers: .*'x-a'") as caught:
+            AgentConfig("m", default_headers={"x-a": f"{SECRET}{odd}x"})
+        assert SECRET not in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["", "a b", "a\r\nb", "a:", "é", "a\n", f"Authorization: Bearer {SECRET}"])
+    def test_names_that_cannot_be_sent_are_refused(self, name):
+        """A name that HTTP does not know is refused without repeating it, since a value may stand in it."""
+        with pytest.raises(ConfigError, match="default_headers: the name of a header") as caught:
+            AgentConfig("m", default_headers={name: SECRET})
+        assert SECRET not in str(caught.value)
 
 
 class TestReplace:
@@ -176,7 +283,7 @@ class TestSecrets:
         return AgentConfig(
             "m",
             api_key=SECRET,
-            base_url="https://example.org/v1?x=1",
+            base_url="https://example.org/v1",
             default_headers={"Authorization": f"Bearer {SECRET}"},
             default_query={"key": SECRET},
             extra_body={

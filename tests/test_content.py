@@ -54,6 +54,24 @@ class Mode(enum.Enum):
     FAST = "fast"
 
 
+class TestEmptyFiles:
+    @pytest.mark.parametrize("name", ["data.csv", "plot.png"])
+    def test_a_path_without_data_is_refused(self, tmp_path, name):
+        """An empty file is empty input, and the error names it."""
+        (tmp_path / name).touch()
+        with pytest.raises(InputError, match=f"input is empty.*{name}"):
+            input_messages(["What is this?", tmp_path / name])
+
+    @pytest.mark.parametrize(
+        "part", [FilePart("a.txt", b"", "text/plain"), ImagePart(b"", media_type="image/png")], ids=["file", "image"]
+    )
+    @pytest.mark.parametrize("wrap", [lambda part: [part, "?"], lambda part: UserMessage([part])])
+    def test_a_part_without_data_is_refused(self, part, wrap):
+        """A file or image without data is empty input too, as a part or in a message."""
+        with pytest.raises(InputError, match=r"input is empty.*no data in .*(a\.txt|image/png)"):
+            input_messages(wrap(part))
+
+
 class TestInput:
     def test_text_is_a_user_message(self):
         """Text becomes one user message of one text part."""

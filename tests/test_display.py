@@ -1,6 +1,7 @@
 """What a notebook shows of sessions, messages, runs, responses and the rest."""
 
 import re
+from asyncio import CancelledError
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -153,6 +154,28 @@ class TestSession:
             assert "≥20 tokens in, ≥10 out" in said
             assert "≥$0.00024" in said
 
+    def test_a_run_that_reported_nothing_is_no_lower_bound_of_zero(self):
+        """A run that was stopped in its first completion has unknown tokens and cost, alone and in a session."""
+        stopped = run(usage=Usage(), cost=0.0, usage_complete=False, stop_reason="cancelled")
+        session = conversation(UserMessage("Hi", run_id="r1"))
+        session.runs.append(stopped)
+        response = AgentResponse(run=stopped, content="", session=session)
+        for said in (
+            text for value in (session, stopped, response) for text in (shown(value)[0].text, shown(value)[1])
+        ):
+            assert "≥0" not in said
+            assert "$0" not in said
+            assert "tokens unknown" in said
+            assert "cost unknown" in said
+
+    def test_a_run_in_progress_is_not_complete(self):
+        """What it has used so far is a lower bound."""
+        session = conversation(UserMessage("Hi", run_id="r1"))
+        session.runs.append(run(stop_reason=None, usage_complete=False))
+        page, text = shown(session)
+        assert "not ended 0 ≥10 ≥5 ≥$0.00012" in page.text
+        assert "not ended, 0 steps, ≥10 tokens in, ≥5 out, ≥$0.00012" in text
+
     def test_says_unknown_for_what_is_unknown(self):
         """Unknown tokens and costs are no zeros."""
         session = weather()
@@ -173,6 +196,26 @@ class TestSession:
         assert "Warning: run [1]: cut by length" in page.text
         assert "Error: RateLimitError: too many requests" in text
         assert "Warning: cut by length" in text
+
+    def test_says_a_warning_of_many_runs_once_among_the_messages(self):
+        """Each run's warnings stand in the foot; among the messages only the first run that has one says it."""
+        session = conversation()
+        for number in range(4):
+            session.messages.append(UserMessage("Hi", run_id=str(number)))
+            warnings = ("the price is unknown",) * 2 + (("cut by length",) if number == 2 else ())
+            session.runs.append(run(id=str(number), warnings=warnings))
+        page, _ = shown(session)
+        messages, foot = page.text.split("4 with warnings")
+        assert messages.count("the price is unknown") == 1
+        assert messages.index("the price is unknown") < messages.index("[1] user")
+        assert messages.count("run [2]: cut by length") == 1
+        assert all(f"Warning: [{number}] the price is unknown" in foot for number in range(4))
+
+    def test_says_a_warning_at_the_first_run_that_still_has_messages(self):
+        """A run whose messages were truncated does not use a warning up."""
+        session = conversation(UserMessage("Hi", run_id="r2"))
+        session.runs += [run(id=name, warnings=("the price is unknown",)) for name in ("r1", "r2")]
+        assert "run [1]: the price is unknown" in shown(session)[0].text
 
     @pytest.mark.parametrize("reason", ["cancelled", "max_iterations"])
     def test_says_that_a_run_was_stopped(self, reason):
@@ -639,6 +682,22 @@ class TestResponses:
         assert page.text.count("ValueError: no luck") == 1
         assert text.count("ValueError: no luck") == 1
 
+    def test_a_cancelled_run_has_no_empty_error(self):
+        """The exception of a cancelled run says nothing but that."""
+        response = AgentResponse(run=run(stop_reason="cancelled"), content="", error=CancelledError())
+        page, text = shown(response)
+        assert page.text.endswith("the run was stopped: cancelled")
+        assert text.endswith("\n    Cancelled")
+        assert "Error" not in page.text + text
+
+    def test_an_error_without_a_text_is_its_class(self):
+        """There is no colon with nothing behind it."""
+        own = AgentResponse(run=run(stop_reason="error"), content="", error=TimeoutError())
+        record = run(stop_reason="error", error=RunError(type="TimeoutError", message=""))
+        recorded = AgentResponse(run=record, content="", error=TimeoutError())
+        for said in (shown(own)[0].text, shown(own)[1], shown(recorded)[0].text, shown(recorded)[1]):
+            assert said.endswith("TimeoutError")
+
     def test_shows_structured_output(self):
         """An output of another type is shown as data."""
         page, text = shown(self.response(output=Usage(1, 2, 3)))
@@ -686,6 +745,11 @@ class TestStyle:
     STYLES = (("base",), ("base", "transcript"), ("base", "transcript", "comparison"))
 
     @pytest.mark.parametrize("names", STYLES)
+    def test_wide_tables_scroll_in_sight(self, names):
+        """A frame that scrolls has a scrollbar of its own, which the page's own style does not take away."""
+        assert ".cy-scroll{overflow-x:auto;scrollbar-width:thin}" in html.stylesheet(*names)
+
+    @pytest.mark.parametrize("names", STYLES)
     def test_is_small(self, names):
         """It repeats in each output, so it has less than 4 kB."""
         assert 0 < len(html.stylesheet(*names).encode()) < 4_000
@@ -701,6 +765,12 @@ class TestStyle:
         assert all(
             selector.strip().startswith((".cy-", ".cy ", ".cy.")) or selector.strip() == ".cy" for selector in selectors
         )
+
+    def test_wide_outputs_stay_wide_below_later_style_sheets(self):
+        """The basic sheet of a later output does not narrow an earlier one: what lifts its limit is more specific."""
+        css = html.stylesheet("base", "transcript", "comparison")
+        assert ".cy.cy-session{max-width:none}" in css
+        assert ".cy.cy-comparison{max-width:none}" in css
 
     def test_is_valid_after_squeezing(self):
         """Blanks that mean something are kept."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from strategies import broken_transcripts, input_content, moderate, sessions
 
-from cyclops_nb.errors import SessionBusyError, TranscriptError
+from cyclops_nb.errors import InputError, SessionBusyError, TranscriptError
 from cyclops_nb.messages import AssistantMessage, SummaryMessage, TextPart, ToolCall, ToolMessage, UserMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session, claim, release
@@ -63,38 +63,6 @@ def spoil(value, seen):
 def attempt(change):
     with contextlib.suppress(TypeError, AttributeError, ValidationError, IndexError):
         change()
-
-
-class TestConstructor:
-    def test_a_session_is_ready_as_it_is(self):
-        """A session without arguments has an id of its own, version 1 and nothing in it."""
-        session = Session()
-        assert (session.version, session.title, session.metadata, session.parent) == (1, None, {}, None)
-        assert (session.messages, session.runs, session.configs) == ([], [], {})
-        assert session.id != Session().id
-        assert session.created_at.tzinfo is not None
-
-    def test_takes_an_id_by_position_or_by_name(self):
-        """The id can be given either way, and None stands for a random one."""
-        assert Session("a").id == Session(id="a").id == "a"
-        assert Session(id=None).id
-
-    def test_an_empty_id_is_refused(self):
-        """An empty id is no id."""
-        with pytest.raises(ValidationError):
-            Session("")
-
-    def test_is_true_when_empty(self):
-        """An empty session is true, so that `load(...) or Session(...)` replaces only what is missing."""
-        assert Session()
-        assert not hasattr(Session, "__len__")
-
-    def test_two_sessions_share_nothing(self):
-        """What is put into one session is not in another."""
-        first, second = Session(), Session()
-        first.metadata["a"] = 1
-        first.messages.append(UserMessage("a"))
-        assert (second.metadata, second.messages) == ({}, [])
 
 
 class TestFork:
@@ -251,6 +219,8 @@ class TestEdit:
         before = session.model_dump_json()
         if not -count <= index < count or session.messages[index].role != "user":
             return
+        if not any(not isinstance(part, TextPart) or part.text.strip() for part in UserMessage(content).content):
+            return
         old, place = session.messages[index], index % count
         fork = session.edit(index, content)
         *kept, new = fork.messages
@@ -290,6 +260,26 @@ class TestEdit:
         assert isinstance(new, AssistantMessage)
         assert new.metadata == {"mark": 1, "edited_from": answer.id}
         assert (new.usage, new.cost, new.run_id, new.provider_metadata) == (None, None, None, {})
+
+    @pytest.mark.parametrize("content", ["", " \n", [], [TextPart("")], TextPart(" ")])
+    def test_a_question_cannot_become_empty(self, content):
+        """An empty question cannot be asked, so a user message cannot be edited into one; an answer can be empty."""
+        session = conversation(UserMessage("q"), AssistantMessage("a"))
+        with pytest.raises(InputError, match="empty question"):
+            session.edit(0, content)
+        assert session.edit(1, content).messages[1].text.strip() == ""
+
+    @pytest.mark.parametrize("content", [None, 5, UserMessage("a"), [5], ["a"], {"a": 1}, [ToolCall("a", "f")]])
+    def test_what_is_no_content_is_refused(self, content):
+        """Content that a message cannot have is an error that says what it may be."""
+        with pytest.raises(InputError, match="user message must be text, a part, or a list of TextParts") as caught:
+            with_tools().edit(0, content)
+        assert "pydantic" not in str(caught.value)
+
+    def test_an_answer_takes_its_own_kinds_of_parts(self):
+        """The error about an answer's content names the parts of answers."""
+        with pytest.raises(InputError, match=r"an assistant message .*ToolCalls"):
+            with_tools().edit(4, None)
 
     def test_a_result_can_be_edited_where_all_are_there(self):
         """The last result of a step can be edited, an earlier one would leave its siblings open."""

@@ -243,8 +243,6 @@ class TestSave:
             ("metadata", {"deep": [[object]]}),
             ("messages", [{"role": "user", "content": "hello"}]),
             ("messages", ["hello"]),
-            ("title", 5),
-            ("title", []),
             ("runs", [None]),
             ("runs", None),
             ("messages", [None]),

@@ -1,4 +1,4 @@
-"""The schema that a signature gives, and the objects that arrive in the function."""
+"""The schema that a signature or a user gives, the objects that arrive in the function, and what makes no tool."""
 
 import dataclasses
 import enum
@@ -10,8 +10,8 @@ from calling import Mode, Place, call, properties, refusal, required, schema
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from cyclops_nb.errors import InputError
-from cyclops_nb.tools import tool
+from cyclops_nb.errors import ConfigError, InputError
+from cyclops_nb.tools import Tool, as_tools, tool
 
 
 class Level(enum.IntEnum):
@@ -33,6 +33,36 @@ class Options(TypedDict, total=False):
 class Node(BaseModel):
     name: str
     children: list["Node"] = []
+
+
+class TestDefaults:
+    def test_enum_members_are_shown_by_their_value(self):
+        """A default that is an enum member stands in the schema as its value, and arrives as the member."""
+
+        def f(a: Mode = Mode.SLOW, b: Level = Level.HIGH, c: Mode | None = Mode.FAST, d=Mode.FAST):
+            return a, b, c, d
+
+        assert [properties(f)[name]["default"] for name in "abcd"] == ["slow", 2, "fast", "fast"]
+        assert call(f) == (Mode.SLOW, Level.HIGH, Mode.FAST, Mode.FAST)
+
+    def test_dates_are_shown(self):
+        """A default that is a date stands in the schema as JSON writes it."""
+
+        def f(since: date = date(2020, 1, 2)):
+            return since
+
+        assert properties(f)["since"]["default"] == "2020-01-02"
+        assert call(f) == date(2020, 1, 2)
+
+    def test_an_enum_member_without_a_json_value_is_passed_on(self):
+        """A member whose value is no JSON is not shown, and arrives."""
+        odd = enum.Enum("Odd", {"A": object()})
+
+        def f(a=odd.A):
+            return a
+
+        assert properties(f)["a"] == {}
+        assert call(f) is odd.A
 
 
 class TestOptional:
@@ -221,3 +251,56 @@ class TestFieldDefaults:
         assert f.bind('{"b": 2}', None)() == 6
         with pytest.raises(InputError, match="a: "):
             f.bind('{"a": 0, "b": 2}', None)
+
+
+def nothing():
+    """Do nothing."""
+
+
+class TestWhatIsNoTool:
+    @pytest.mark.parametrize("thing", ["x", None, 5, [nothing]])
+    def test_is_refused(self, thing):
+        """What cannot be called makes no tool, however it is given, and the error says how tools are made."""
+        for give in (tool, tool(name="a"), lambda thing: as_tools([thing])):
+            with pytest.raises(ConfigError, match=rf"made of a function, not of a {type(thing).__name__}.*@tool"):
+                give(thing)
+
+    @pytest.mark.parametrize("tools", [5, "abc", b"abc", None, nothing, tool(nothing), {"a": nothing}])
+    def test_tools_are_a_list(self, tools):
+        """Anything but a list of functions is refused, showing how to write one."""
+        with pytest.raises(ConfigError, match=r"list of functions, such as tools=\[f\], not a"):
+            as_tools(tools)
+
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [("timeout", value) for value in (-1, 0, "x", True, float("nan"), float("inf"))]
+        + [("thread", "main"), ("thread", []), ("name", 5), ("name", "a b"), ("name", ""), ("description", 5)],
+    )
+    def test_wrong_options_are_refused(self, option, value):
+        """An option with a value that makes no sense is refused by name, where it is written."""
+        with pytest.raises(ConfigError, match=option):
+            tool(**{option: value})
+
+    def test_a_description_is_text(self):
+        """A tool that is no Python function needs a description, which may be empty."""
+        with pytest.raises(ConfigError, match="description"):
+            Tool("a", None, {}, nothing)
+        assert Tool("a", "", {}, nothing).description == ""
+
+
+class TestGivenSchema:
+    @pytest.mark.parametrize(
+        "parameters",
+        [None, 5, "abc", [], {"type": "nope"}, {"type": ["object"]}, {"type": "object", "properties": []}, {"a": {1}}],
+    )
+    def test_that_describes_no_object_is_refused(self, parameters):
+        """Parameters that are no JSON schema of an object are refused, with an example of one."""
+        with pytest.raises(ConfigError, match=r"'a': parameters must be a schema such as .*\"properties\""):
+            Tool("a", "", parameters, nothing)
+
+    @pytest.mark.parametrize("parameters", [{}, {"type": "object"}, {"properties": {}}])
+    def test_always_has_type_and_properties(self, parameters):
+        """Servers refuse an object without properties, so what is missing is added, and the given dict is left alone."""
+        before = dict(parameters)
+        assert Tool("a", "", parameters, nothing).parameters == {"type": "object", "properties": {}}
+        assert parameters == before

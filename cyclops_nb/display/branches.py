@@ -129,6 +129,9 @@ class Comparison(Displayable):
     branches: tuple[Branch, ...]
     """What is compared, in the order it was given."""
 
+    def __str__(self) -> str:
+        return self._repr_mimebundle_()["text/plain"]
+
     @property
     def labels(self) -> list[str]:
         """The names of the branches."""
@@ -300,7 +303,7 @@ def _given_messages(item: object) -> tuple[Session, tuple[Message, ...]]:
 
 
 def _given_labels(labels: Sequence[str], wanted: int) -> list[str]:
-    names = [labels] if isinstance(labels, str) else [str(name) for name in labels]
+    names = [labels] if isinstance(labels, str) else [one_line(str(name)) for name in labels]
     if len(names) != wanted:
         raise InputError(f"labels must have a name for each of the {wanted} conversations, got {len(names)}: {names!r}")
     return _unique(names)

@@ -47,7 +47,7 @@ def comparison_page(comparison: Comparison) -> Markup:
 
 def _common_words(comparison: Comparison) -> str:
     if not comparison.shared:
-        return "no messages in common"
+        return "no common beginning"
     *others, last = (f"{len(branch.own):,}" for branch in comparison.branches)
     return f"{count(comparison.shared, 'message')} in common, then {', '.join(others)} and {last}"
 
@@ -87,7 +87,7 @@ def rows(branches: Sequence[Branch]) -> Iterator[Row]:
 
 def _columns(comparison: Comparison) -> Markup | str:
     branches = comparison.branches
-    ends = [run_ends(branch.session_runs, branch.messages) for branch in branches]
+    ends = [run_ends(branch.session_runs, branch.messages, start=branch.shared) for branch in branches]
     images = Images()
     shown: list[Markup] = []
     room = _ROOM

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cyclops_nb.display.branches import Branch, Comparison
-from cyclops_nb.display.words import UNKNOWN, difference, money, number, seconds
+from cyclops_nb.display.words import UNKNOWN, difference, money, number, seconds, spent
 from cyclops_nb.render.text import one_line
-from cyclops_nb.usage import Usage
+from cyclops_nb.usage import Usage, total
 
 __all__ = ["Metrics", "metrics"]
 
@@ -41,9 +41,10 @@ def metrics(comparison: Comparison) -> Metrics:
 
 def _of_branch(branches: Sequence[Branch]) -> list[Line]:
     def tokens(pick: Callable[[Usage], int]) -> list[float | None]:
-        return [None if branch.usage is None else pick(branch.usage) for branch in branches]
+        return [None if usage is None else pick(usage) for usage, _ in known]
 
     complete = [branch.usage_complete for branch in branches]
+    known = [spent(branch.usage, branch.cost, complete=branch.usage_complete) for branch in branches]
     return [
         ("messages", _numbers([len(branch.own) for branch in branches])),
         ("steps", _numbers([len(branch.answers) for branch in branches])),
@@ -52,7 +53,7 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
         ("of them cached", _numbers(tokens(lambda usage: usage.cached_tokens), complete)),
         ("tokens out", _numbers(tokens(lambda usage: usage.output_tokens), complete)),
         ("of them reasoning", _numbers(tokens(lambda usage: usage.reasoning_tokens), complete)),
-        ("cost", _numbers([branch.cost for branch in branches], complete, of="money")),
+        ("cost", _numbers([cost for _, cost in known], complete, of="money")),
         ("time", _numbers([branch.duration for branch in branches], of="seconds")),
         ("model", [one_line(", ".join(branch.models)) or "none" for branch in branches]),
         ("ended", [branch.stop_reason or ("not ended" if branch.runs else "none") for branch in branches]),
@@ -61,10 +62,14 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
 
 def _of_session(branches: Sequence[Branch]) -> list[Line]:
     complete = [all(run.usage_complete for run in branch.session_runs) for branch in branches]
+    cost = [
+        spent(total(run.usage for run in branch.session_runs), branch.session_cost, complete=reported)[1]
+        for branch, reported in zip(branches, complete, strict=True)
+    ]
     return [
         ("messages", _numbers([len(branch.messages) for branch in branches])),
         ("runs", _numbers([len(branch.session_runs) for branch in branches])),
-        ("cost", _numbers([branch.session_cost for branch in branches], complete, of="money")),
+        ("cost", _numbers(cost, complete, of="money")),
     ]
 
 

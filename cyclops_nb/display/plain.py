@@ -12,7 +12,7 @@ from cyclops_nb.display.conversation import speaker
 from cyclops_nb.display.parts import PART_LIMIT, arguments_line, file_line, outcome_words
 from cyclops_nb.display.units import split, units
 from cyclops_nb.display.usage_table import cost_words, ending
-from cyclops_nb.display.words import count, moment, number, seconds, short_id, tokens
+from cyclops_nb.display.words import count, error_words, moment, number, seconds, short_id, spent, tokens
 from cyclops_nb.messages import FilePart, ImagePart, Message, Part, ReasoningPart, TextPart, ToolCall, ToolMessage
 from cyclops_nb.render.text import cut, left_out, one_line, visible
 from cyclops_nb.runs import Run
@@ -146,7 +146,8 @@ def _head(session: Session, runs: Sequence[Run]) -> str:
     complete = all(run.usage_complete for run in runs)
     facts = [count(len(session.messages), "message"), count(len(runs), "run")]
     if runs:
-        facts += [tokens(session.usage, complete=complete), cost_words(session.cost, complete=complete)]
+        usage, cost = spent(session.usage, session.cost, complete=complete)
+        facts += [tokens(usage, complete=complete), cost_words(cost, complete=complete)]
     lines = [named, ", ".join(facts)]
     if session.parent is not None:
         shared = session.parent.message_count
@@ -157,12 +158,13 @@ def _head(session: Session, runs: Sequence[Run]) -> str:
 
 def _run_line(index: int, run: Run, *, inherited: bool) -> str:
     complete = run.usage_complete
+    usage, cost = spent(run.usage, run.cost, complete=complete)
     facts = [
         one_line(run.model),
         ending(run),
         count(run.steps, "step"),
-        tokens(run.usage, complete=complete),
-        cost_words(run.cost, complete=complete),
+        tokens(usage, complete=complete),
+        cost_words(cost, complete=complete),
         seconds(run.duration) if run.duration is not None else "",
         "inherited" if inherited else "",
     ]
@@ -171,18 +173,19 @@ def _run_line(index: int, run: Run, *, inherited: bool) -> str:
 
 def run_remarks(run: Run) -> list[str]:
     """Return what went wrong in a run, an indented line each."""
-    said = [] if run.error is None else [f"    Error: {one_line(run.error.type)}: {one_line(run.error.message, 500)}"]
+    said = [] if run.error is None else [f"    Error: {error_words(run.error.type, run.error.message)}"]
     return [*said, *(f"    Warning: {one_line(text, 500)}" for text in run.warnings[:10])]
 
 
 def run_text(run: Run) -> str:
     """Return the record of a run in words."""
     name = "Run" if run.kind == "run" else "Compaction"
+    usage, cost = spent(run.usage, run.cost, complete=run.usage_complete)
     lines = [
         f"{name}: {one_line(run.model)}, {ending(run)}",
         f"    {one_line(run.id)} in session {one_line(run.session_id)}, started {moment(run.started_at)}",
-        f"    {count(run.steps, 'step')}, {seconds(run.duration)}, {tokens(run.usage, complete=run.usage_complete)}, "
-        + cost_words(run.cost, complete=run.usage_complete),
+        f"    {count(run.steps, 'step')}, {seconds(run.duration)}, {tokens(usage, complete=run.usage_complete)}, "
+        + cost_words(cost, complete=run.usage_complete),
     ]
     return "\n".join([*lines, *run_remarks(run)])
 

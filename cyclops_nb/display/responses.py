@@ -6,6 +6,8 @@ session does not hold: the error, and the text of a completion that was cut off.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
+
 from markupsafe import Markup
 from pydantic_core import to_jsonable_python
 
@@ -14,7 +16,7 @@ from cyclops_nb.display.html import facts, head, notice, page
 from cyclops_nb.display.plain import conversation_text, run_remarks, shortened
 from cyclops_nb.display.transcript import run_notices
 from cyclops_nb.display.usage_table import cost_words, ending
-from cyclops_nb.display.words import count, index_range, seconds, tokens
+from cyclops_nb.display.words import count, error_words, index_range, seconds, spent, tokens
 from cyclops_nb.render.escape import fragment, json_block, label
 from cyclops_nb.render.markdown import to_html
 from cyclops_nb.render.text import one_line, visible
@@ -47,25 +49,29 @@ def response_page(response: AgentResponse) -> Markup:
     return page(
         head(
             fragment("Response of {}", label(response.model)),
-            facts(
-                [
-                    ending(run),
-                    count(response.steps, "step"),
-                    "" if response.duration is None else seconds(response.duration),
-                    tokens(response.usage, complete=run.usage_complete),
-                    cost_words(response.cost, complete=run.usage_complete),
-                ]
-            ),
+            facts(_facts(response)),
             _place(response, start),
         ),
         conversation(response.messages, start=start),
         partial,
         *run_notices(None, run, is_running=response.session.busy),
-        _error_of_its_own(response),
+        _error_notice(response),
         _output(response),
         kind="response",
         styles=STYLES,
     )
+
+
+def _facts(response: AgentResponse) -> list[str]:
+    complete = response.run.usage_complete
+    usage, cost = spent(response.usage, response.cost, complete=complete)
+    return [
+        ending(response.run),
+        count(response.steps, "step"),
+        "" if response.duration is None else seconds(response.duration),
+        tokens(usage, complete=complete),
+        cost_words(cost, complete=complete),
+    ]
 
 
 def _place(response: AgentResponse, start: int) -> Markup | str:
@@ -75,10 +81,20 @@ def _place(response: AgentResponse, start: int) -> Markup | str:
     return fragment("messages {} of session <code>{}</code>", span, label(response.session.id))
 
 
-def _error_of_its_own(response: AgentResponse) -> Markup | str:
-    if response.error is None or response.run.error is not None:
-        return ""
-    return notice(fragment("{}: {}", type(response.error).__name__, one_line(str(response.error), 500)), kind="error")
+def _error_of_its_own(response: AgentResponse) -> tuple[str, str]:
+    """Return what is said of an exception that the record of the run does not have: how bad it is, and the words."""
+    error = response.error
+    if error is None or response.run.error is not None:
+        return "", ""
+    if isinstance(error, CancelledError):
+        return "info", error_words("Cancelled", str(error))
+    return "error", error_words(type(error).__name__, str(error))
+
+
+def _error_notice(response: AgentResponse) -> Markup | str:
+    kind, said = _error_of_its_own(response)
+    # a notice above says already that the run was cancelled
+    return notice(said, kind=kind) if said and not (said == "Cancelled" and response.run.stop_reason) else ""
 
 
 def _output(response: AgentResponse) -> Markup | str:
@@ -95,21 +111,15 @@ def _output(response: AgentResponse) -> Markup | str:
 def response_text(response: AgentResponse) -> str:
     """Return a response in words."""
     run = response.run
-    said = [
-        ending(run),
-        count(response.steps, "step"),
-        "" if response.duration is None else seconds(response.duration),
-        tokens(response.usage, complete=run.usage_complete),
-        cost_words(response.cost, complete=run.usage_complete),
-    ]
-    lines = [f"Response of {one_line(response.model)}: " + ", ".join(fact for fact in said if fact)]
+    lines = [f"Response of {one_line(response.model)}: " + ", ".join(fact for fact in _facts(response) if fact)]
     if response.messages:
         lines.append(conversation_text(response.messages, start_of(response)))
     if response.partial:
         lines.append(f"(cut off, in no transcript) {shortened(response.partial, 4_000)}")
     lines += run_remarks(run)
-    if response.error is not None and run.error is None:
-        lines.append(f"    Error: {type(response.error).__name__}: {one_line(str(response.error), 500)}")
+    kind, said = _error_of_its_own(response)
+    if said:
+        lines.append(f"    Error: {said}" if kind == "error" else f"    {said}")
     if response.output is not None and not isinstance(response.output, str):
         lines.append(f"output: {visible(repr(response.output)[:4_000])}")
     return "\n".join(lines)

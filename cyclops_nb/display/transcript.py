@@ -1,19 +1,20 @@
 """A session as HTML: its head, its messages, how its runs ended, and what they cost.
 
 Where a fork left its parent is a line between messages. A run that failed, warned or was broken off says so right
-after its last message; the foot has all runs in numbers and the settings that made them.
+after its last message; the foot has all runs in numbers and the settings that made them. A warning that many runs have,
+as all runs on a server of one's own may have, is said after the first of them alone; the foot has each run's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from markupsafe import Markup
 
 from cyclops_nb.display.conversation import STYLES, conversation
 from cyclops_nb.display.html import facts, head, notice, page
 from cyclops_nb.display.usage_table import cost_words, foot
-from cyclops_nb.display.words import count, money, short_id, tokens
+from cyclops_nb.display.words import count, error_words, money, short_id, spent, tokens
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
@@ -26,7 +27,9 @@ __all__ = ["run_ends", "run_notices", "session_page"]
 _PROBLEMS = 5
 
 
-def run_ends(runs: Sequence[Run], messages: Sequence[Message], *, is_busy: bool = False) -> dict[int, Markup]:
+def run_ends(
+    runs: Sequence[Run], messages: Sequence[Message], *, start: int = 0, is_busy: bool = False
+) -> dict[int, Markup]:
     """Return what is to be said after messages: that the run they end did not end well, or warns.
 
     Parameters
@@ -35,6 +38,8 @@ def run_ends(runs: Sequence[Run], messages: Sequence[Message], *, is_busy: bool 
         The runs of the session.
     messages : sequence of messages
         Its transcript.
+    start : int
+        The index of the first message that is shown: a warning is said at its first run from there.
     is_busy : bool
         Whether a run extends the session right now.
 
@@ -45,14 +50,19 @@ def run_ends(runs: Sequence[Run], messages: Sequence[Message], *, is_busy: bool 
     """
     last = {message.run_id: index for index, message in enumerate(messages) if message.run_id is not None}
     ends: dict[int, Markup] = {}
+    said: set[str] = set()
     for number, run in enumerate(runs):
-        notices = join(run_notices(number, run, is_running=is_busy and number == len(runs) - 1))
-        if notices and run.id in last:
-            ends[last[run.id]] = ends.get(last[run.id], Markup("")) + notices
+        end = last.get(run.id, -1)
+        if end < start:
+            continue
+        notices = join(run_notices(number, run, is_running=is_busy and number == len(runs) - 1, said=said))
+        said.update(run.warnings)
+        if notices:
+            ends[end] = ends.get(end, Markup("")) + notices
     return ends
 
 
-def run_notices(number: int | None, run: Run, *, is_running: bool) -> list[Markup]:
+def run_notices(number: int | None, run: Run, *, is_running: bool, said: Container[str] = ()) -> list[Markup]:
     """Return what is to be said about the end of a run, if it did not end well or warns.
 
     Parameters
@@ -63,6 +73,8 @@ def run_notices(number: int | None, run: Run, *, is_running: bool) -> list[Marku
         The run.
     is_running : bool
         Whether it goes on right now.
+    said : container of str
+        Warnings that were said before, and are left out.
 
     Returns
     -------
@@ -72,14 +84,15 @@ def run_notices(number: int | None, run: Run, *, is_running: bool) -> list[Marku
     name = "the run" if number is None else f"run [{number}]"
     notices = []
     if run.error is not None:
-        what = fragment("{} failed with {}: {}", name, label(run.error.type), one_line(run.error.message, 500))
-        notices.append(notice(what, kind="error"))
+        what = error_words(run.error.type, run.error.message)
+        notices.append(notice(f"{name} failed with {what}", kind="error"))
     elif run.stop_reason is None:
         said = "goes on right now" if is_running else "has no end: it still runs, or its process was killed"
         notices.append(notice(f"{name} {said}", kind="info"))
     elif run.stop_reason != "completed":
         notices.append(notice(f"{name} was stopped: {run.stop_reason}"))
-    return [*notices, *(notice(fragment("{}: {}", name, one_line(text, 500))) for text in run.warnings[:10])]
+    fresh = [text for text in dict.fromkeys(run.warnings) if text not in said]
+    return [*notices, *(notice(f"{name}: {one_line(text, 500)}") for text in fresh[:10])]
 
 
 def session_page(session: Session) -> Markup:
@@ -116,14 +129,15 @@ def session_page(session: Session) -> Markup:
 def _facts(session: Session) -> Markup:
     """Return the head line of a session: what it is, which models, how much."""
     complete = all(run.usage_complete for run in session.runs)
+    usage, cost = spent(session.usage, session.cost, complete=complete)
     return facts(
         [
             fragment("session <code>{}</code>", label(session.id)) if session.title else "",
             count(len(session.messages), "message"),
             count(len(session.runs), "run"),
             _models(session),
-            tokens(session.usage, complete=complete) if session.runs else "",
-            cost_words(session.cost, complete=complete) if session.runs else "",
+            tokens(usage, complete=complete) if session.runs else "",
+            cost_words(cost, complete=complete) if session.runs else "",
             "in a run now" if session.busy else "",
         ]
     )
@@ -146,8 +160,9 @@ def _parentage(session: Session) -> Markup | str:
     where = f"after message [{shared - 1}]" if shared else "before the first message"
     origin = fragment("forked from <code>{}</code> {}", label(session.parent.session_id), where)
     own = [run for run in session.runs if run.session_id == session.id]
-    cost = money(session.own_cost, complete=all(run.usage_complete for run in own))
-    return facts([origin, f"cost since then {cost}" if own else ""])
+    complete = all(run.usage_complete for run in own)
+    cost = spent(session.own_usage, session.own_cost, complete=complete)[1]
+    return facts([origin, f"cost since then {money(cost, complete=complete)}" if own else ""])
 
 
 def _fork_line(session: Session) -> dict[int, Markup]:

@@ -12,7 +12,18 @@ from typing import Any
 from markupsafe import Markup
 
 from cyclops_nb.display.html import Cell, facts, fold, head, notice, page, table
-from cyclops_nb.display.words import UNKNOWN, count, index_range, moment, money, number, seconds, tokens
+from cyclops_nb.display.words import (
+    UNKNOWN,
+    count,
+    error_words,
+    index_range,
+    moment,
+    money,
+    number,
+    seconds,
+    spent,
+    tokens,
+)
 from cyclops_nb.messages import Message
 from cyclops_nb.render.escape import fragment, join, json_block, label, text_block
 from cyclops_nb.render.text import one_line
@@ -60,14 +71,15 @@ def ending(run: Run) -> str:
 
 def run_page(run: Run) -> Markup:
     """Return the record of a run as HTML."""
+    usage, cost = spent(run.usage, run.cost, complete=run.usage_complete)
     rows: list[Sequence[Cell]] = [
         ("run", fragment("<code>{}</code>", label(run.id))),
         ("session", fragment("<code>{}</code>", label(run.session_id))),
         ("started", moment(run.started_at)),
         ("time", seconds(run.duration)),
         ("steps", number(run.steps)),
-        ("usage", tokens(run.usage, complete=run.usage_complete)),
-        ("cost", money(run.cost, complete=run.usage_complete)),
+        ("usage", tokens(usage, complete=run.usage_complete)),
+        ("cost", money(cost, complete=run.usage_complete)),
     ]
     if run.input_limit is not None:
         rows.append(("context window", f"{number(run.input_limit)} tokens"))
@@ -82,8 +94,7 @@ def _remarks(runs: Sequence[tuple[int | None, Run]]) -> list[Markup]:
     for index, run in runs:
         which = "" if index is None else f"[{index}] "
         if run.error is not None:
-            what = fragment("{}{}: {}", which, label(run.error.type), one_line(run.error.message, 500))
-            said.append(notice(what, kind="error"))
+            said.append(notice(which + error_words(run.error.type, run.error.message), kind="error"))
         said += [notice(f"{which}{one_line(text, 500)}") for text in run.warnings[:10]]
     return said
 
@@ -156,20 +167,27 @@ def _run_row(index: int, run: Run, spans: Mapping[str, tuple[int, int]], *, inhe
         number(run.steps),
         *_amounts(run.usage, run.cost, complete=run.usage_complete),
         seconds(run.duration),
-        moment(run.started_at).removesuffix(" UTC"),
+        _stacked(*moment(run.started_at).removesuffix(" UTC").split(" ")),
     ]
 
 
 def _amounts(usage: Usage | None, cost: float | None, *, complete: bool) -> list[Cell]:
+    usage, cost = spent(usage, cost, complete=complete)
     if usage is None:
         return [UNKNOWN, UNKNOWN, money(cost, complete=complete)]
-    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-    reasoning = f" ({usage.reasoning_tokens:,} reasoning)" if usage.reasoning_tokens else ""
+    cached = f"({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    reasoning = f"({usage.reasoning_tokens:,} reasoning)" if usage.reasoning_tokens else ""
     return [
-        number(usage.input_tokens, complete=complete) + cached,
-        number(usage.output_tokens, complete=complete) + reasoning,
+        _stacked(number(usage.input_tokens, complete=complete), cached),
+        _stacked(number(usage.output_tokens, complete=complete), reasoning),
         money(cost, complete=complete),
     ]
+
+
+def _stacked(*lines: str) -> Markup:
+    """Return a cell of short lines: ten columns have no room for long ones."""
+    first, *more = lines
+    return join([fragment("{}", first), *(fragment("<div>{}</div>", line) for line in more if line)])
 
 
 def _sum_row(name: str, usage: Usage | None, cost: float | None, runs: Sequence[Run]) -> list[Cell]:

@@ -17,12 +17,14 @@ __all__ = [
     "UNKNOWN",
     "count",
     "difference",
+    "error_words",
     "index_range",
     "moment",
     "money",
     "number",
     "seconds",
     "short_id",
+    "spent",
     "tokens",
 ]
 
@@ -175,6 +177,55 @@ def tokens(usage: Usage | None, *, complete: bool = True) -> str:
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     reasoning = f" ({usage.reasoning_tokens:,} reasoning)" if usage.reasoning_tokens else ""
     return f"{least}{usage.input_tokens:,} tokens in{cached}, {least}{usage.output_tokens:,} out{reasoning}"
+
+
+def spent(usage: Usage | None, cost: float | None, *, complete: bool) -> tuple[Usage | None, float | None]:
+    """Return tokens and dollars as they are known: not at all where no completion has reported any.
+
+    Parameters
+    ----------
+    usage : Usage or None
+        What was reported; None if it is unknown.
+    cost : float or None
+        Dollars; None if unknown.
+    complete : bool
+        False if more was used than was reported. A lower bound of zero says nothing.
+
+    Returns
+    -------
+    tuple
+        Usage and cost, each None if unknown.
+
+    Examples
+    --------
+    >>> spent(Usage(), 0.0, complete=False), spent(Usage(), 0.0, complete=True)[1]
+    ((None, None), 0.0)
+    """
+    is_nothing = usage is not None and not (usage.requests or usage.total_tokens or cost)
+    return (None, None) if is_nothing and not complete else (usage, cost)
+
+
+def error_words(kind: str, message: str) -> str:
+    """Return the class of an exception and what it says, if it says anything.
+
+    Parameters
+    ----------
+    kind : str
+        The name of the class.
+    message : str
+        The text of the exception.
+
+    Returns
+    -------
+    str
+        Plain text in a line.
+
+    Examples
+    --------
+    >>> error_words("ValueError", "no such city"), error_words("TimeoutError", "")
+    ('ValueError: no such city', 'TimeoutError')
+    """
+    return ": ".join(part for part in (one_line(kind), one_line(message, 500)) if part.strip())
 
 
 def difference(value: float, first: float, *, of: str = "") -> str:

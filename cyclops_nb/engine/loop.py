@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any
 
 from cyclops_nb.engine import steps
 from cyclops_nb.engine.mailbox import Mailbox, is_own_cancel, stop_tasks
 from cyclops_nb.engine.middleware import around_model
-from cyclops_nb.engine.persistence import Saver, note_store_error, uncancelled
+from cyclops_nb.engine.owned import Owned
+from cyclops_nb.engine.persistence import GRACE_SECONDS, Saver, note_store_error, uncancelled
 from cyclops_nb.engine.state import RunState
 from cyclops_nb.engine.tool_calls import ToolStep
 from cyclops_nb.events import Event, RunFinished, RunStarted, StepFinished, StepStarted
@@ -36,17 +36,17 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
     plan = state.plan
     state.claim()
     saver = Saver(plan.store, state.session, plan.durability)
-    is_closed = False
+    is_closed = True  # what holds at each yield, should the reader never ask for more
     try:
         state.begin()
         try:
             yield RunStarted(session_id=state.session.id, model=plan.config.model, **state.place)
-            async with aclosing(_steps(state, saver)) as events:
+            async with Owned(_steps(state, saver)) as events:
+                is_closed = False
                 async for event in events:
+                    is_closed = True
                     yield event
-        except GeneratorExit as error:
-            is_closed = True
-            state.interrupt = error
+                    is_closed = False
         except Exception as error:  # noqa: BLE001 - whatever it is, it is how the run ended
             state.error = error
         except BaseException as error:  # noqa: BLE001 - raised again below, when all is in order
@@ -64,12 +64,12 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
 async def _finish(state: RunState, saver: Saver) -> None:
     """Write down how the run ended and save it; neither can be cut short by a cancel."""
     task = asyncio.create_task(_save_end(state, saver))
-    interrupt = await uncancelled(task)
+    interrupt = await uncancelled(task, within=None if state.interrupt is None else GRACE_SECONDS)
+    if not task.done():
+        _add_store_error(state, TimeoutError("the store did not finish saving in time; save the session yourself"))
+        state.end()
     if interrupt is not None and state.interrupt is None:
         state.interrupt = interrupt
-    if not task.done():
-        _add_store_error(state, TimeoutError("the store did not finish saving in time"))
-        state.end()
 
 
 async def _save_end(state: RunState, saver: Saver) -> None:
@@ -101,13 +101,13 @@ async def _steps(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:
     for step in range(1, limit + 1):
         state.step = step
         await state.keep_pace()
-        async with aclosing(_ask(state)) as events:
+        async with Owned(_ask(state)) as events:
             async for event in events:
                 yield event
         await state.keep_pace()
         answer = _answer(state)
         if answer.tool_calls:
-            async with aclosing(_use_tools(state, answer)) as events:
+            async with Owned(_use_tools(state, answer)) as events:
                 async for event in events:
                     yield event
             if step == limit:
@@ -166,7 +166,7 @@ async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
     task = asyncio.create_task(_awaited(call(state.request())))
     state.answering = task
     try:
-        async with aclosing(mailbox.until_done((task,))) as events:
+        async with Owned(mailbox.until_done((task,))) as events:
             async for event in events:
                 yield event
     finally:
@@ -201,7 +201,7 @@ async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerato
         yield _step_finished(state, answer)
         return
     try:
-        async with aclosing(work.events()) as events:
+        async with Owned(work.events()) as events:
             async for event in events:
                 yield event
         await state.keep_pace()

@@ -1,16 +1,18 @@
 """The type that ``response_model=`` asks for: its JSON schema, and the judgement of an answer.
 
-Servers take schemas of objects only. Another type (a list, a number) is asked for as an object with one field, and an
-answer that gives the bare value, as models without schema support do, is taken as well.
+Servers take schemas of objects with named fields only. Another type (a list, a number, a dict of any keys) is asked for
+as an object with one field, and an answer that gives the bare value, as models without schema support do, is taken too.
 """
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import SchemaError, from_json, to_json
 
 from cyclops_nb.errors import ConfigError, OutputError
 
@@ -46,21 +48,30 @@ class OutputType:
     """
 
     def __init__(self, kind: Any) -> None:
+        if isinstance(kind, str | Mapping | BaseModel) or inspect.isroutine(kind):  # pydantic has other uses for these
+            raise ConfigError(
+                f"response_model must be a type, not a {type(kind).__name__}: give a pydantic model, a TypedDict, a "
+                "dataclass, or a type such as list[str]"
+            )
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
             schema = self._adapter.json_schema()
-        except (PydanticUserError, TypeError, NameError) as error:
-            reason = str(error).partition("\n")[0]
+        except (PydanticUserError, SchemaError, TypeError, NameError) as error:
+            reason = str(error).partition("\n")[0].partition(". Set ")[0]
             raise ConfigError(f"response_model {kind!r} cannot be described by a JSON schema: {reason}") from None
-        self._is_wrapped = schema.get("type") != "object"
+        self._is_wrapped = schema.get("type") != "object" or "properties" not in schema
         self.schema: dict[str, Any] = _wrapped(schema) if self._is_wrapped else schema
 
     def judge(self, text: str) -> Verdict:
         """Validate the text of an answer as JSON of the type."""
         text = _without_fence(text)
+        bare = self._bare(text)
         try:
-            return Verdict(self._adapter.validate_json(self._bare(text)))
+            return Verdict(self._adapter.validate_json(bare))
         except ValidationError as error:
+            if bare is not text:  # a dict that was given bare may have a key of that name itself
+                with contextlib.suppress(ValidationError):
+                    return Verdict(self._adapter.validate_json(text))
             problems = "; ".join(
                 f"{'.'.join(map(str, item['loc'])) or _FIELD}: {item['msg']}" for item in error.errors()
             )

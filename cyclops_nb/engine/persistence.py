@@ -86,10 +86,10 @@ class Saver:
                 await self._store.save(snapshot)
             else:
                 await self._store.add_messages(snapshot, snapshot.messages[known:])
-        except asyncio.CancelledError as error:
-            if is_own_cancel(error):
-                raise RuntimeError(f"the store raised {error!r}") from error
-            raise
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
+            if isinstance(error, asyncio.CancelledError) and not is_own_cancel(error):
+                raise
+            raise RuntimeError(f"the store raised {error!r}") from error
         self._saved_messages = len(snapshot.messages)
 
 
@@ -98,14 +98,15 @@ def note_store_error(first: BaseException, error: BaseException) -> None:
     first.add_note(f"The session could not be saved either: {type(error).__name__}: {error}")
 
 
-async def uncancelled(task: asyncio.Task[Any]) -> asyncio.CancelledError | None:
+async def uncancelled(task: asyncio.Task[Any], *, within: float | None = None) -> asyncio.CancelledError | None:
     """Wait until `task` has ended even if the waiting is cancelled, and return that cancel.
 
-    Its result, or its error, is left in the task. A task that takes too long after the cancel is given up.
+    Its result, or its error, is left in the task. A task that takes too long after the cancel, or longer than `within`
+    seconds, is given up.
     """
     interrupt: asyncio.CancelledError | None = None
-    deadline: float | None = None
     loop = asyncio.get_running_loop()
+    deadline = None if within is None else loop.time() + within
     while not task.done():
         left = None if deadline is None else deadline - loop.time()
         if left is not None and left <= 0:

@@ -14,6 +14,7 @@ from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Durability, config_key
 from cyclops_nb.engine.middleware import Middleware
 from cyclops_nb.engine.output import OutputType
+from cyclops_nb.errors import error_text
 from cyclops_nb.events import Place
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.models.base import Completion, Model, ModelRequest
@@ -95,11 +96,16 @@ class RunState:
         self.output: Any = None
         self.is_claimed = False
         """Whether the session is marked as being in this run."""
+        self._is_usage_complete = True
         self._started = time.perf_counter()
         self._completions: list[tuple[Any, float | None]] = []
         self._warnings: list[str] = []
         self.run = Run(
-            id=plan.run_id, session_id=self.session.id, model=plan.config.model, input_limit=self._input_limit()
+            id=plan.run_id,
+            session_id=self.session.id,
+            model=plan.config.model,
+            input_limit=self._input_limit(),
+            usage_complete=False,
         )
 
     def _input_limit(self) -> int | None:
@@ -172,7 +178,7 @@ class RunState:
         if completion.finished or completion.usage is not None:
             self._completions.append((completion.usage, cost))
         elif not completion.refused:
-            self.run = self.run.model_copy(update={"usage_complete": False})
+            self._is_usage_complete = False
         self._look_for_oddities(completion, cost)
         return cost
 
@@ -202,8 +208,9 @@ class RunState:
         """Write into the session's record how the run ended."""
         error = self.error
         self._replace_record(
+            usage_complete=self._is_usage_complete,
             stop_reason=self.stop_reason,
-            error=None if error is None else RunError(type=type(error).__name__, message=str(error)),
+            error=None if error is None else RunError(type=type(error).__name__, message=error_text(error)),
         )
 
     @property

@@ -8,15 +8,15 @@ import inspect
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple
 
 from cyclops_nb.content import result_parts
 from cyclops_nb.engine.mailbox import CLEANUP_SECONDS, Mailbox, is_own_cancel, stop_tasks
 from cyclops_nb.engine.middleware import around_tool
+from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.state import CURRENT_RUN, NestedRun, RunState
-from cyclops_nb.errors import InputError
+from cyclops_nb.errors import InputError, error_text
 from cyclops_nb.events import Event, ToolCallReady, ToolResult
 from cyclops_nb.messages import ToolCall, ToolMessage
 from cyclops_nb.threads import run_in_thread
@@ -64,7 +64,7 @@ class ToolStep:
         context = contextvars.copy_context()
         context.run(CURRENT_RUN.set, self._state)
         self._tasks.extend(asyncio.create_task(self._run(call), context=context.copy()) for call in self._calls)
-        async with aclosing(self._mailbox.until_done(self._tasks, self._has_failed)) as events:
+        async with Owned(self._mailbox.until_done(self._tasks, self._has_failed)) as events:
             async for event in events:
                 yield event
 
@@ -201,7 +201,7 @@ def _is_fault(error: BaseException) -> bool:
 def describe(error: BaseException) -> str:
     """Return an error for the model to read: its type, which some messages are empty without, and its text."""
     name = type(error).__name__
-    text = str(error)
+    text = error_text(error)
     if isinstance(error, InputError):
         return text
     if any(words in text for words in _OTHER_LOOP):

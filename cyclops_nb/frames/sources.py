@@ -57,7 +57,7 @@ def _flattened(sources: Iterable[Any]) -> Iterator[Session]:
         elif isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
             yield from _flattened(source)
         else:
-            raise InputError(
-                f"a {type(source).__name__} has no runs or messages to show: give sessions, responses of an agent, "
-                "or lists of these"
-            )
+            remedy = "give sessions, responses of an agent, or lists of these"
+            if callable(getattr(source, "list", None)) and callable(getattr(source, "load", None)):
+                remedy = "of a store, give [await store.load(info.id) for info in await store.list()]"
+            raise InputError(f"a {type(source).__name__} has no runs or messages to show: {remedy}")

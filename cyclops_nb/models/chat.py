@@ -96,7 +96,11 @@ class ChatModel:
                     "/chat/completions",
                     cast_to=openai.AsyncAPIResponse[object],
                     body=body,
-                    options={"headers": self._clients.headers(self._endpoint)},
+                    options={
+                        "headers": self._clients.headers(self._endpoint),
+                        # headers with keys would go along to wherever the server points
+                        "follow_redirects": False,
+                    },
                 )
             except openai.APIStatusError as error:
                 refused = _refused_field(error, body)
@@ -124,8 +128,9 @@ class ChatModel:
         if _is_bad_header(error.__cause__):
             return ModelError(f"the request cannot be sent: {_innermost(error.__cause__)}", host=host)
         reason = error.__cause__ or error
+        said = str(reason) or type(reason).__name__
         return ModelConnectionError(
-            f"cannot reach {address}: {reason}; is the server running, and base_url right?", host=host
+            f"cannot reach {address}: {said}; is the server running, and base_url right?", host=host
         )
 
 
@@ -223,6 +228,9 @@ def _from_status(error: openai.APIStatusError, host: str) -> ModelError:
     said = read_error(error.body) if error.body else ModelError(error.message)
     text = said.message
     kind: type[ModelError] = ModelError
+    if error.response.is_redirect:
+        target = error.response.headers.get("location", "elsewhere")
+        text = f"the server redirects to {target!r}, which is not followed, as keys would go along: set base_url to it"
     if _is_overflow(text, said.code):
         kind = ContextOverflowError
     elif error.status_code == 429:  # noqa: PLR2004 - Too Many Requests

@@ -33,6 +33,21 @@ _SHORTEST_SECRET = 8
 """Shorter ones guard nothing, and are found in ordinary words."""
 
 
+_LOCK = threading.Lock()
+_LOOPS_OF_GIVEN: weakref.WeakKeyDictionary[AsyncOpenAI, weakref.ref[asyncio.AbstractEventLoop]] = (
+    weakref.WeakKeyDictionary()
+)
+_OF_THE_CLIENT = ("base_url", "api_key", "timeout", "max_retries", "default_headers", "default_query")
+
+
+def _check_usable(given: Any, config: AgentConfig) -> None:
+    if not any(kind.__name__ == "AsyncOpenAI" for kind in type(given).__mro__):
+        raise ConfigError(f"client must be an openai.AsyncOpenAI, not a {type(given).__name__}")
+    both = [name for name in _OF_THE_CLIENT if name in config.model_fields_set]
+    if both:
+        raise ConfigError(f"{both[0]} is a matter of the client that was passed as client=: set it there, not here")
+
+
 class ClientPool:
     """The clients of one agent.
 
@@ -47,8 +62,8 @@ class ClientPool:
     def __init__(self, config: AgentConfig, given: AsyncOpenAI | None = None) -> None:
         self._config = config
         self._given = given
-        self._given_loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-        self._lock = threading.Lock()
+        if given is not None:
+            _check_usable(given, config)
         self._holders: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Endpoint, AsyncOpenAI]] = (
             weakref.WeakKeyDictionary()
         )
@@ -84,17 +99,15 @@ class ClientPool:
         return known[1] if known is not None and known[0] == endpoint else None
 
     def _check_given(self, loop: asyncio.AbstractEventLoop) -> AsyncOpenAI:
-        with self._lock:
-            bound = self._given_loop() if self._given_loop is not None else None
-            if bound is None or bound.is_closed():
-                self._given_loop = weakref.ref(loop)
-            elif bound is not loop:
-                raise ConfigError(
-                    "the client that was passed to this agent already works on another event loop: the sync entry "
-                    "points and start() use the library's own loop, the async ones yours; use one kind, or pass "
-                    "base_url, api_key and default_headers instead of client="
-                )
         assert self._given is not None  # noqa: S101 - for the type checker
+        with _LOCK:
+            bound = _LOOPS_OF_GIVEN.setdefault(self._given, weakref.ref(loop))
+        if bound() is not loop:
+            raise ConfigError(
+                "the client that was passed as client= has worked on another event loop, and its connections belong to "
+                "that one: the sync entry points and start() use the library's own loop, each asyncio.run a new one; "
+                "use one kind, or pass base_url, api_key and default_headers instead of client="
+            )
         return self._given
 
     def headers(self, endpoint: Endpoint) -> dict[str, Any]:
@@ -135,6 +148,7 @@ class ClientPool:
         if endpoint.host != host_of(OPENAI_URL):
             # read from the environment by the client, and nobody else's business
             client.organization = client.project = None
+            client._custom_headers = dict(self._config.default_headers or {})  # noqa: SLF001
         return client
 
 

@@ -9,7 +9,7 @@ from cyclops_nb.errors import ConfigError
 from cyclops_nb.models.base import Completion, Emit, Endpoint, Model, ModelRequest
 from cyclops_nb.models.chat import ChatModel
 from cyclops_nb.models.clients import ClientPool
-from cyclops_nb.models.local import is_local, local_server
+from cyclops_nb.models.local import check_local, is_local, local_server
 from cyclops_nb.models.presets import host_of, resolve
 from cyclops_nb.threads import run_in_thread
 
@@ -52,6 +52,7 @@ class ModelConnection:
         if self._config.compaction is not None:
             raise ConfigError("compaction is not made by this version: leave it out, and truncate or fork instead")
         if is_local(self._config.model) and self._config.base_url is None and self._client is None:
+            check_local(self._config.model)
             if self._model is None:
                 self._model = _LocalModel(self._config.model, self._clients)
             return self._model
@@ -77,6 +78,8 @@ class _LocalModel:
 
     async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
         """Ask, and read the answer into `completion`, telling `emit` of each delta."""
+        if request.tools:
+            completion.notes.append("the embedded model was not trained to call tools, and will not")
         server = await run_in_thread(local_server, self._name)
         endpoint = Endpoint(server.base_url, server.model, server.api_key, free=True, host="local")
         await ChatModel(endpoint, self._clients).complete(request, completion, emit)

@@ -20,7 +20,7 @@ from cyclops_nb.errors import ConfigError, MissingExtraError
 from cyclops_nb.models.download import SMOLLM2, cache_folder, fetch
 from cyclops_nb.models.llama import LlamaProcess
 
-__all__ = ["LocalServer", "is_local", "local_server"]
+__all__ = ["LocalServer", "check_local", "is_local", "local_server"]
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,7 @@ def local_server(model: str) -> LocalServer:
     >>> local_server("local").context_window
     4096
     """
-    path = _path(model)
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise MissingExtraError(
-            f'The model {model!r} runs on xllamacpp, which is not installed: pip install "cyclops-nb[local]"',
-            name="xllamacpp",
-        )
+    path = check_local(model)
     running = _running.get(path)
     if running is None or not running.alive:
         with _lock:
@@ -122,6 +117,25 @@ def local_server(model: str) -> LocalServer:
             if running is None or not running.alive:
                 running = _start(path, fetch_first=model == "local")
     return LocalServer(f"{running.address}/v1", running.model, running.context_window, running.api_key)
+
+
+def check_local(model: str) -> Path:
+    """Return where the file of an embedded model stands, or will; raise if the model cannot be run at all.
+
+    Raises
+    ------
+    MissingExtraError
+        If ``xllamacpp`` is not installed.
+    ConfigError
+        If there is no such file.
+    """
+    path = _path(model)
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise MissingExtraError(
+            f'The model {model!r} runs on xllamacpp, which is not installed: pip install "cyclops-nb[local]"',
+            name="xllamacpp",
+        )
+    return path
 
 
 def _path(model: str) -> Path:

@@ -7,6 +7,7 @@ untouched and to no other.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ __all__ = ["chat_payload"]
 _SUMMARY_HEAD = "Summary of the conversation so far:\n\n"
 _REPLAY_HOSTS = {"api.deepseek.com", "api.moonshot.ai", "api.moonshot.cn"}
 """Servers that refuse a conversation with tool calls when the reasoning before them is left out."""
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
 _NOT_SENT_BACK = {"annotations", "channel"}
 """Fields that describe an answer and that servers do not take in a question."""
 
@@ -175,7 +178,7 @@ def _add_reasoning(result: dict[str, Any], part: ReasoningPart) -> None:
 
 
 def _call(call: ToolCall, *, own: bool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": call.name, "arguments": _valid_arguments(call.arguments)}
+    function: dict[str, Any] = {"name": _legal_name(call.name), "arguments": _valid_arguments(call.arguments)}
     result: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
     if own:
         function.update(call.provider_metadata.get("function") or {})
@@ -183,10 +186,15 @@ def _call(call: ToolCall, *, own: bool) -> dict[str, Any]:
     return result
 
 
+def _legal_name(name: str) -> str:
+    """Return a tool name that servers take: models make names up, and a refused one would be refused for ever."""
+    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] or "unnamed"
+
+
 def _valid_arguments(arguments: str) -> str:
     """Return arguments that a server takes: what the model wrote if it is a JSON object, or that text inside one."""
     try:
         valid = isinstance(json.loads(arguments), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         valid = False
     return arguments if valid else json.dumps({"invalid_json": arguments}, ensure_ascii=False)
