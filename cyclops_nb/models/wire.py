@@ -102,6 +102,7 @@ class ChatReader:
         self._calls = CallReader(completion.accumulator, self._place)
         self._text = SurrogateJoiner()
         self._reasoning = SurrogateJoiner()
+        self._has_plain_reasoning = False
         self.done = False
         """Whether ``[DONE]`` has come; nothing is read after it."""
         self.frames = 0
@@ -213,9 +214,10 @@ class ChatReader:
         for name in _REASONING_FIELDS:
             text = delta.get(name)
             if text and isinstance(text, str):
+                self._has_plain_reasoning = True
                 yield from self._reasoning_events(self._reasoning.push(text), {"field": name})
                 break
-        else:
+        if not self._has_plain_reasoning:
             yield from self._reasoning_events(self._reasoning.push(_text_of_details(delta)), None)
         details = delta.get("reasoning_details")
         if isinstance(details, list) and details:
