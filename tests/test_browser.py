@@ -81,8 +81,9 @@ class TestJupyterLab:
             page.goto(f"{address}/lab/tree/quickstart.ipynb?reset")
             page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=SECONDS * 1000)
             page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=SECONDS * 1000)
+            page.locator(".jp-NotebookPanel .jp-Cell").first.click()
             page.get_by_role("menuitem", name="Run", exact=True).click()
-            page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+            page.locator('.lm-Menu-item[data-command="runmenu:run-all"]:not(.lm-mod-disabled)').click()
             _wait_until(lambda: _states(address) == {"busy"})
             _wait_until(lambda: all(_states(address) == {"idle"} for _ in range(20)))  # also between two cells
             page.keyboard.press("Control+s")

@@ -6,7 +6,7 @@ import threading
 import pytest
 from scenarios import FORMS, RecordingStore, agent_for, begin, call, note, shape, steps_script
 
-from cyclops_nb import Middleware, ModelError, Session, UserMessage
+from cyclops_nb import Agent, Middleware, ModelError, Session, UserMessage
 from cyclops_nb.stores import FileSessionStore, InMemorySessionStore
 from cyclops_nb.testing import error, gate, reply, text, tool_call
 from cyclops_nb.threads import run_in_thread
@@ -536,3 +536,33 @@ class TestMiddlewareAndStore:
         store = RecordingStore()
         begin(ask(text("a"), session_store=store), "stream_events", "go", session=Session("s"))
         assert store.calls == [("save", 1)]
+
+
+class TestHangingStore:
+    """A store that never ends."""
+
+    @pytest.mark.parametrize("moment", ["in the completion", "in the last save"])
+    def test_does_not_hold_a_cancelled_run_for_ever(self, serve, monkeypatch, moment):
+        """The last save has some seconds; then the run ends, says that it was not saved, and frees the session."""
+        monkeypatch.setattr("cyclops_nb.engine.loop.GRACE_SECONDS", 0.2)
+        monkeypatch.setattr("cyclops_nb.engine.persistence.GRACE_SECONDS", 0.2)
+        saving = threading.Event()
+
+        class Hanging(RecordingStore):
+            async def save(self, session):
+                saving.set()
+                await asyncio.sleep(1000)
+
+        door = gate()
+        server = serve(reply(text("a"), door) if moment == "in the completion" else text("a"))
+        session = Session("s")
+        handle = Agent("scripted", base_url=server.base_url, session_store=Hanging()).start("go", session=session)
+        if moment == "in the completion":
+            door.wait_reached()
+        else:
+            assert saving.wait(10)
+        handle.cancel()
+        response = handle.result(timeout=10)
+        told = [str(response.error), *getattr(response.error, "__notes__", [])]
+        assert any("the store did not finish saving in time" in text for text in told)
+        assert not session.busy

@@ -153,3 +153,16 @@ class TestInterrupt:
             shown = kernel.run("print([m.role for m in session.messages], session.runs[-1].stop_reason, session.busy)")
             assert shown == "['user'] cancelled False"
             assert kernel.run("print(agent.run(session=session))") == "again"
+
+    def test_ends_a_cell_that_waits_for_a_handle(self, kernel):
+        """The cell ends at once; the run in the background is not its own, and goes on."""
+        held = gate()
+        with ScriptedServer(reply(text("half"), held, text(" whole"))) as server:
+            kernel.run(setup_cell(server))
+            kernel.run("handle = agent.start('q', session=session)")
+            cell = kernel.send("await handle")
+            held.wait_reached(SECONDS)
+            kernel.manager.interrupt_kernel()
+            assert kernel.outcome(cell).startswith("CancelledError")
+            held.release()
+            assert kernel.run("print(handle.result().content)") == "half whole"

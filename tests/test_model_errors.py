@@ -424,7 +424,7 @@ class TestUnsendable:
 
     def test_a_port_that_does_not_exist(self):
         """An address that cannot be one is told in a sentence."""
-        with pytest.raises(ConfigError, match="base_url.*port"):
+        with pytest.raises(ConfigError, match=r"base_url.*port"):
             Agent("m", base_url="http://127.0.0.1:99999/v1")
 
 

@@ -567,3 +567,35 @@ class TestPortal:
         assert portal.run(works()) == "cyclops-nb"
         with pytest.raises(KeyError):
             portal.run(fails())
+
+
+class TestLeavingLoops:
+    """Async streams that are left in a loop that is ending."""
+
+    @pytest.mark.parametrize("form", ["astream", "astream_events"])
+    @pytest.mark.parametrize("kept", [True, False], ids=["kept", "dropped"])
+    def test_say_nothing_and_save(self, form, kept):
+        """Breaking out of one prints nothing, and the session is stored as cancelled."""
+        code = f"""
+import asyncio
+from cyclops_nb import Agent, InMemorySessionStore, Session
+from cyclops_nb.testing import ScriptedServer, delay, reply, text
+
+kept = []
+store = InMemorySessionStore()
+
+async def main(url):
+    stream = Agent("scripted", base_url=url, session_store=store).{form}("go", session=Session("s"))
+    if {kept}:
+        kept.append(stream)
+    async for piece in stream:
+        break
+
+with ScriptedServer(reply(text("a "), delay(5), text("b"))) as server:
+    asyncio.run(main(server.base_url))
+print(asyncio.run(store.load("s")).runs[-1].stop_reason)
+"""
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.stdout.strip(), done.stderr) == ("cancelled", "")
