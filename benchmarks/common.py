@@ -4,9 +4,31 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import openai
+
+from cyclops_nb.testing import ScriptedServer, text
 
 ROUNDS = 7
+ANSWER = "Paris is the capital of France, and its largest city."
+Ask = Callable[[list[Any]], Awaitable[str]]
+
+
+@asynccontextmanager
+async def asking() -> AsyncIterator[tuple[ScriptedServer, Ask]]:
+    """Give a server that answers, and the raw client's way of asking it."""
+    with ScriptedServer(text(ANSWER)) as server:
+        client = openai.AsyncOpenAI(api_key="none", base_url=server.base_url)
+
+        async def ask(messages: list[Any]) -> str:
+            answer = await client.chat.completions.create(model="scripted", messages=messages)
+            return answer.choices[0].message.content or ""
+
+        yield server, ask
+        await client.close()
 
 
 async def compare(

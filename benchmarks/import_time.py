@@ -7,6 +7,13 @@ import subprocess
 import sys
 import time
 
+STATEMENTS = {
+    "bare": "pass",
+    "openai": "import openai",
+    "import cyclops_nb": "import cyclops_nb",
+    "with Agent and Session": "import cyclops_nb; cyclops_nb.Agent; cyclops_nb.Session",
+}
+
 
 def seconds(statement: str) -> float:
     start = time.perf_counter()
@@ -15,18 +22,15 @@ def seconds(statement: str) -> float:
 
 
 def main() -> None:
-    names = "import cyclops_nb; cyclops_nb.Agent; cyclops_nb.Session"
-    statements = {"bare": "pass", "ours": names, "openai": "import openai"}
-    times: dict[str, list[float]] = {name: [] for name in statements}
-    for _ in range(9):
-        for name, statement in statements.items():
+    times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    for _ in range(11):
+        for name, statement in STATEMENTS.items():
             times[name].append(seconds(statement))
-    bare, ours, openai = (statistics.median(times[name]) for name in statements)
-    ratio = (ours - bare) / (openai - bare)
-    print(
-        f"import with Agent and Session: {(ours - bare) * 1000:.0f} ms, openai {(openai - bare) * 1000:.0f} ms, "
-        f"ratio {ratio:.2f} (goal 0.4)"
-    )
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    openai = medians["openai"] - medians["bare"]
+    for name in list(STATEMENTS)[2:]:
+        ours = medians[name] - medians["bare"]
+        print(f"{name}: {ours * 1000:.0f} ms, openai {openai * 1000:.0f} ms, ratio {ours / openai:.2f} (goal 0.4)")
 
 
 if __name__ == "__main__":

