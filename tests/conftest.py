@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import threading
 import time
 
@@ -27,6 +28,13 @@ def _running(before):
         with contextlib.suppress(RuntimeError):  # the set of tasks changed while it was read: they are ending
             tasks = list(asyncio.all_tasks(portal._loop))
     return [*threads, *tasks]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def hears_interrupts():
+    """Hear Ctrl-C, which shells have programs ignore that they start in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
