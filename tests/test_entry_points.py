@@ -27,6 +27,7 @@ from cyclops_nb import (
     AgentConfig,
     AssistantMessage,
     ConfigError,
+    FileSessionStore,
     InputError,
     MaxIterationsError,
     Middleware,
@@ -768,3 +769,16 @@ class TestFinalStep:
                 assert event.message in session.messages
             if isinstance(event, RunStarted):
                 assert shape(session) == "u"
+
+
+class TestWhatIsNoStore:
+    """Things given as ``session_store`` that are none."""
+
+    @pytest.mark.parametrize("wrong", ["sessions", FileSessionStore, 5], ids=["path", "class", "number"])
+    def test_are_refused_at_once(self, ask, wrong):
+        """The run is refused before the model is asked, and says what a store is."""
+        agent = ask(text("fine"), session_store=wrong)
+        session = Session()
+        with pytest.raises(ConfigError, match="session_store must be a store"):
+            agent.run("go", session=session)
+        assert (session.messages, agent.server.requests) == ([], [])

@@ -14,7 +14,7 @@ from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Durability, config_key
 from cyclops_nb.engine.middleware import Middleware
 from cyclops_nb.engine.output import OutputType
-from cyclops_nb.errors import error_text
+from cyclops_nb.errors import ConfigError, error_text
 from cyclops_nb.events import Place
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.models.base import Completion, Model, ModelRequest
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from cyclops_nb.stores.base import SessionStore
 
 __all__ = ["CURRENT_RUN", "CallerThread", "NestedRun", "RunPlan", "RunState"]
+
+
+_STORE_METHODS = ("load", "save", "add_messages", "delete")
 
 
 class CallerThread(Protocol):
@@ -74,6 +77,16 @@ class RunPlan:
     pace: Callable[[], Awaitable[None]] | None = None
     """Waits until a reader on another thread has taken all events; a reader on this loop sets the pace by itself."""
     run_id: str = field(default_factory=new_id)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no store before the run and not when it is to save."""
+        store = self.store
+        if store is not None and (isinstance(store, type) or not all(hasattr(store, name) for name in _STORE_METHODS)):
+            kind = f"the class {store.__name__}" if isinstance(store, type) else f"a {type(store).__name__}"
+            raise ConfigError(
+                f"session_store must be a store with async {', '.join(_STORE_METHODS)}, such as "
+                f"FileSessionStore('sessions'), not {kind}"
+            )
 
 
 class RunState:
