@@ -73,8 +73,8 @@ class Agent:
     --------
     >>> agent = Agent("gpt-4o-mini", temperature=0)
     >>> session = Session()
-    >>> agent.run("My name is Alice.", session=session)
-    >>> agent.run("What is my name?", session=session)
+    >>> agent.run("My name is Alice.", session=session), agent.run("What is my name?", session=session)
+    ('Hello, Alice!', 'Alice')
     """
 
     def __init__(
