@@ -20,7 +20,6 @@ async def main() -> None:
             await ask([{"role": "user", "content": "What is the capital of France?"}])
 
         await compare("1 turn, arun", ours, raw, repeat=50, goal=1.3)
-        await compare("1 turn, run", lambda: asyncio.to_thread(agent.run, "And of Spain?"), raw, repeat=50, goal=1.3)
 
 
 if __name__ == "__main__":
