@@ -71,16 +71,12 @@ class Accumulator:
             self._drafts.clear()
             self._calls.clear()
 
-    def note(self, kind: type[AssistantPart], metadata: Mapping[str, Any]) -> None:
-        """Keep provider data with the part of `kind` that is being written (begun if there is none)."""
-        self._last(kind).metadata.update(metadata)
-
     def note_call(self, call_id: str, metadata: Mapping[str, Any]) -> None:
         """Keep provider data with a tool call."""
         self._calls[call_id].metadata.update(metadata)
 
     def metadata(self, kind: type[AssistantPart]) -> dict[str, Any]:
-        """Return the provider data of the part of `kind` that is being written, to be extended in place."""
+        """Return the provider data of the part of `kind` being written (begun if there is none), to extend."""
         return self._last(kind).metadata
 
     @property

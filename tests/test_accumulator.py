@@ -128,9 +128,9 @@ class TestProviderData:
     def test_stays_with_its_part(self):
         """Provider data is kept with the part that was being written."""
         accumulator = filled([ReasoningDelta(text="a")])
-        accumulator.note(ReasoningPart, {"signature": "s"})
+        accumulator.metadata(ReasoningPart).update({"signature": "s"})
         accumulator.add(TextDelta(text="b"))
-        accumulator.note(TextPart, {"refusal": True})
+        accumulator.metadata(TextPart).update({"refusal": True})
         assert accumulator.parts == (
             ReasoningPart("a", provider_metadata={"signature": "s"}),
             TextPart("b", provider_metadata={"refusal": True}),
@@ -139,7 +139,7 @@ class TestProviderData:
     def test_without_text_makes_a_part(self):
         """Encrypted reasoning has no text and is a part all the same."""
         accumulator = Accumulator()
-        accumulator.note(ReasoningPart, {"data": "x"})
+        accumulator.metadata(ReasoningPart).update({"data": "x"})
         assert accumulator.parts == (ReasoningPart("", provider_metadata={"data": "x"}),)
 
     def test_of_a_call(self):

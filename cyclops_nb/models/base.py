@@ -73,7 +73,7 @@ class Completion:
         self.model: str | None = None
         self.provider_metadata: dict[str, Any] = {}
         self.refused = False
-        """Whether the server refused the request with a status, so that nothing was consumed."""
+        """Whether nothing was consumed: the server refused the request with a status, or never got it."""
         self.finished = False
         self.notes: list[str] = []
         """Warnings for the run."""

@@ -200,7 +200,7 @@ class ChatReader:
         refusal = delta.get("refusal")
         if refusal and isinstance(refusal, str):
             yield from self._text_events(refusal)
-            self._completion.accumulator.note(TextPart, {"refusal": True})
+            self._completion.accumulator.metadata(TextPart)["refusal"] = True
         calls = delta.get("tool_calls")
         if isinstance(calls, list):
             for call in calls:
