@@ -50,7 +50,7 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is how the run ended
             state.error = error
         except BaseException as error:  # noqa: BLE001 - raised again below, when all is in order
-            state.interrupt = error
+            state.interrupt = _innermost(error)
         await _finish(state, saver)
     finally:
         release(state.session, state.run.id)
@@ -61,15 +61,33 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
         raise state.interrupt
 
 
+def _innermost(error: BaseException) -> BaseException:
+    """Return the interrupt itself: the HTTP library's task groups wrap what comes to them while they wait."""
+    while isinstance(error, BaseExceptionGroup):
+        error = next((item for item in error.exceptions if not isinstance(item, Exception)), error.exceptions[0])
+    return error
+
+
 async def _finish(state: RunState, saver: Saver) -> None:
     """Write down how the run ended and save it; neither can be cut short by a cancel."""
-    task = asyncio.create_task(_save_end(state, saver))
-    interrupt = await uncancelled(task, within=None if state.interrupt is None else GRACE_SECONDS)
+    state.end()
+    for _ in range(2):  # a loop that is ending cancels all tasks, that of the save as well: then it is begun anew
+        task = asyncio.create_task(_save_end(state, saver))
+        interrupt = await uncancelled(task, within=None if state.interrupt is None else GRACE_SECONDS)
+        if not task.done():
+            _add_store_error(state, TimeoutError("the store did not finish saving in time; save the session yourself"))
+            state.end()
+        stopped_by = _stopped_by(task)
+        state.interrupt = state.interrupt or interrupt or stopped_by
+        if stopped_by is None:
+            return
+
+
+def _stopped_by(task: asyncio.Task[None]) -> BaseException | None:
+    """Return what has stopped a task that nobody here has stopped."""
     if not task.done():
-        _add_store_error(state, TimeoutError("the store did not finish saving in time; save the session yourself"))
-        state.end()
-    if interrupt is not None and state.interrupt is None:
-        state.interrupt = interrupt
+        return None
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 async def _save_end(state: RunState, saver: Saver) -> None:
@@ -205,6 +223,7 @@ async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerato
             async for event in events:
                 yield event
         await state.keep_pace()
+        work.raise_interrupt()
     finally:
         state.add([answer, *work.results()])
         state.finish_step()

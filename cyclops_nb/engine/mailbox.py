@@ -7,13 +7,14 @@ two events, and stopping the reader at any event leaves exactly what was told so
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection
 from typing import Any
 
 from cyclops_nb.events import Event
 
-__all__ = ["CLEANUP_SECONDS", "Mailbox", "is_own_cancel", "stop_tasks"]
+__all__ = ["CLEANUP_SECONDS", "Mailbox", "is_fault", "is_own_cancel", "stop_tasks"]
 
 CLEANUP_SECONDS = 5.0
 """How long tasks that were cancelled may take to end."""
@@ -67,6 +68,15 @@ def is_own_cancel(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
 
 
+def is_fault(error: BaseException) -> bool:
+    """Say whether code of the user's has failed with `error`, as opposed to being stopped by it from outside."""
+    if isinstance(error, asyncio.CancelledError):
+        return is_own_cancel(error)
+    if isinstance(error, KeyboardInterrupt):  # Ctrl-C only ever comes to the main thread
+        return threading.current_thread() is not threading.main_thread()
+    return not isinstance(error, GeneratorExit)
+
+
 async def stop_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until they have ended, but not for ever: a tool may refuse to be cancelled."""
     pending = {task for task in tasks if not task.done()}
@@ -74,12 +84,12 @@ async def stop_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
         task.cancel()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + CLEANUP_SECONDS
-    interrupt: asyncio.CancelledError | None = None
+    interrupt: BaseException | None = None
     while pending and (left := deadline - loop.time()) > 0:
         try:
             _, pending = await asyncio.wait(pending, timeout=left)
-        except asyncio.CancelledError as error:  # we are being cancelled already: once more changes nothing
-            interrupt = error
+        except BaseException as error:  # noqa: BLE001 - we are being stopped already: once more changes nothing
+            interrupt = interrupt or error
             pending = {task for task in pending if not task.done()}
     for task in tasks:
         if task.done() and not task.cancelled():

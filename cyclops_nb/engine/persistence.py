@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from cyclops_nb.config import Durability
-from cyclops_nb.engine.mailbox import is_own_cancel
+from cyclops_nb.engine.mailbox import is_fault
 from cyclops_nb.session import Session
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class Saver:
                 await self._store.save(snapshot)
             else:
                 await self._store.add_messages(snapshot, snapshot.messages[known:])
-        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
-            if isinstance(error, asyncio.CancelledError) and not is_own_cancel(error):
+        except BaseException as error:
+            if isinstance(error, Exception) or not is_fault(error):
                 raise
             raise RuntimeError(f"the store raised {error!r}") from error
         self._saved_messages = len(snapshot.messages)
@@ -98,13 +98,14 @@ def note_store_error(first: BaseException, error: BaseException) -> None:
     first.add_note(f"The session could not be saved either: {type(error).__name__}: {error}")
 
 
-async def uncancelled(task: asyncio.Task[Any], *, within: float | None = None) -> asyncio.CancelledError | None:
-    """Wait until `task` has ended even if the waiting is cancelled, and return that cancel.
+async def uncancelled(task: asyncio.Task[Any], *, within: float | None = None) -> BaseException | None:
+    """Wait until `task` has ended even if the waiting is stopped, and return what was to stop it.
 
-    Its result, or its error, is left in the task. A task that takes too long after the cancel, or longer than `within`
-    seconds, is given up.
+    That is a cancel, or a Ctrl-C that comes while this is waited for; a second Ctrl-C is raised at once. Its result, or
+    its error, is left in the task. A task that takes too long after the stop, or longer than `within` seconds, is given
+    up.
     """
-    interrupt: asyncio.CancelledError | None = None
+    interrupt: BaseException | None = None
     loop = asyncio.get_running_loop()
     deadline = None if within is None else loop.time() + within
     while not task.done():
@@ -114,7 +115,10 @@ async def uncancelled(task: asyncio.Task[Any], *, within: float | None = None) -
             break
         try:
             await asyncio.wait((task,), timeout=left)
-        except asyncio.CancelledError as error:
+        except BaseException as error:
+            if isinstance(interrupt, KeyboardInterrupt) and isinstance(error, KeyboardInterrupt):
+                task.cancel()
+                raise
             interrupt = interrupt or error
             deadline = deadline or loop.time() + GRACE_SECONDS
     return interrupt

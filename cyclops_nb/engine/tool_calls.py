@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from cyclops_nb.content import result_parts
-from cyclops_nb.engine.mailbox import CLEANUP_SECONDS, Mailbox, is_own_cancel, stop_tasks
+from cyclops_nb.engine.mailbox import CLEANUP_SECONDS, Mailbox, is_fault, stop_tasks
 from cyclops_nb.engine.middleware import around_tool
 from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.state import CURRENT_RUN, NestedRun, RunState
@@ -83,6 +82,13 @@ class ToolStep:
         """What ends the run, if a call has failed in that way."""
         return next((outcome.fatal for outcome in map(_finished, self._tasks) if outcome and outcome.fatal), None)
 
+    def raise_interrupt(self) -> None:
+        """Raise what has stopped a call that nobody cancelled: a Ctrl-C that came while it was at work."""
+        for task in self._tasks:
+            error = task.exception() if task.done() and not task.cancelled() else None
+            if error is not None:
+                raise error
+
     def results(self) -> list[ToolMessage]:
         """Return a result for each call, in call order; what has not finished counts as cancelled."""
         outcomes = [_finished(task) for task in self._tasks]
@@ -107,7 +113,7 @@ class ToolStep:
             returned = await run(call)
             outcome = _Outcome(self._checked(call, returned))
         except BaseException as error:
-            if not _is_fault(error):
+            if not is_fault(error):
                 raise
             message = self._message(call, describe(error), "error")
             outcome = _Outcome(message, error if isinstance(error, Exception) else RuntimeError(describe(error)))
@@ -137,7 +143,7 @@ class ToolStep:
             message = self._message(call, tuple(result_parts(value)), "ok")
         except BaseException as error:
             is_raised = self._state.plan.config.on_tool_error == "raise" and not isinstance(error, InputError)
-            if is_raised or not _is_fault(error):
+            if is_raised or not is_fault(error):
                 raise
             return self._message(call, describe(error), "error")
         message.remember(value)
@@ -187,15 +193,6 @@ def _call_in_worker(function: Callable[[], Any]) -> Any:
 
 def _finished(task: asyncio.Task[_Outcome]) -> _Outcome | None:
     return task.result() if task.done() and not task.cancelled() and task.exception() is None else None
-
-
-def _is_fault(error: BaseException) -> bool:
-    """Say whether a tool has failed with `error`, as opposed to being stopped by it from outside."""
-    if isinstance(error, asyncio.CancelledError):
-        return is_own_cancel(error)
-    if isinstance(error, KeyboardInterrupt):
-        return threading.current_thread() is not threading.main_thread()
-    return not isinstance(error, GeneratorExit)
 
 
 def describe(error: BaseException) -> str:

@@ -113,7 +113,7 @@ class ChatModel:
                 completion.refused = is_unsendable or type(error.__cause__).__name__ in _NOT_CONNECTED
                 raise self._unreachable(error, client.timeout) from (None if is_unsendable else error)
             except Exception as error:  # noqa: BLE001 - of the libraries below the client: addresses, headers
-                completion.refused = True
+                completion.refused = _is_bad_header(error) or type(error).__name__ == "InvalidURL"
                 raise ModelError(f"the request cannot be sent: {_innermost(error)}", host=self._endpoint.host) from None
 
     def _unreachable(self, error: openai.APIConnectionError, timeout: Any) -> ModelError:

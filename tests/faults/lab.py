@@ -1,0 +1,326 @@
+"""One workload on one server, run again and again, each time stopped at another place."""
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+
+from scenarios import agent_for
+
+from cyclops_nb import Session, transcript
+from cyclops_nb.testing import ScriptedServer
+from cyclops_nb.usage import Usage
+
+from faults.stepping import Injector
+from faults.stores import make_store
+from faults.workloads import NEXT_ANSWER, NEXT_QUESTION, QUESTION, Log
+
+_PATIENCE = 20.0
+
+
+@dataclass
+class Outcome:
+    """What came of one run that was stopped, or of the one that was not."""
+
+    injector: Injector
+    session: Session
+    log: Log
+    told: list = field(default_factory=list)
+    """Events that a reader was given, for forms that give them."""
+    raised: BaseException | None = None
+    response: object = None
+    before: int = 0
+    """How many messages stood in the transcript at the stop."""
+    begun: list = field(default_factory=list)
+    """Which tools had begun at the stop."""
+    complaints: list = field(default_factory=list)
+
+    @property
+    def run(self):
+        return self.session.runs[0] if self.session.runs else None
+
+
+class Lab:
+    """An agent on a server of its own, and the loop that its runs are on.
+
+    `form` is an async entry point, on a loop of this lab; or ``start``, on the library's own.
+    """
+
+    def __init__(self, workload, *, form="arun_with_response", durability="async", store=None, folder=None):
+        self.workload = workload
+        self.form = form
+        self.durability = durability
+        self.store_kind = store
+        self.folder = folder
+        self.number = 0
+
+    def __str__(self):
+        return f"{self.workload.name}, {self.form}, {self.durability}, store: {self.store_kind}"
+
+    def __enter__(self):
+        self.server = ScriptedServer(self.workload).start()
+        self.loop = asyncio.new_event_loop()
+        self.log = Log()
+        self.tools = [_forwarding(self, name) for name in ("quick", "slow", "threaded", "broken")]
+        self.agent = agent_for(
+            self.server,
+            self.tools,
+            middleware=self.workload.middleware,
+            durability=self.durability,
+            **self.workload.settings,
+        )
+        self.baseline = None
+        self.baseline = self.attempt(Injector())
+        self.threads = set(threading.enumerate())
+        self.sockets = _sockets()
+        return self
+
+    def __exit__(self, *_):
+        self.agent = None
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+        self.server.stop()
+
+    def attempt(self, injector):
+        """Run the workload in a new session, have it stopped, and look at what is left."""
+        self.number += 1
+        self.log = Log()
+        self.store = make_store(self.store_kind, self.folder)
+        agent = self.agent
+        agent._store = self.store  # a new agent would bring a client of its own
+        asked = len(self.server.completions)
+        outcome = Outcome(injector, Session(f"s{self.number}"), self.log)
+
+        def note():
+            outcome.before = len(outcome.session.messages)
+            outcome.begun = list(outcome.log.begun)
+
+        injector.before = note
+        self._run(agent, outcome)
+        outcome.asked = len(self.server.completions) - asked
+        outcome.agent = agent
+        return outcome
+
+    def _run(self, agent, outcome):
+        injector, loop = outcome.injector, self.loop
+        loop.set_task_factory(injector.task)
+        main = loop.create_task(self._read(agent, outcome))
+        injector.stop = main.cancel
+        try:
+            self._until_done(main, outcome)
+        finally:
+            left = [task for task in asyncio.all_tasks(loop) if not task.done()]
+            if left:
+                outcome.complaints.append(f"tasks are left: {left}")
+                self._cancel_all()
+            loop.set_task_factory(None)
+
+    def _until_done(self, main, outcome):
+        try:
+            outcome.response = self.loop.run_until_complete(main)
+        except KeyboardInterrupt as error:
+            outcome.raised = error
+            if not main.done():
+                self._cancel_all()  # as asyncio.run does
+        except (asyncio.CancelledError, Exception) as error:
+            outcome.raised = error
+
+    def _cancel_all(self):
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        waiting = asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            self.loop.run_until_complete(waiting)
+        if not waiting.done():
+            self.loop.run_until_complete(waiting)
+
+    async def _read(self, agent, outcome):
+        given = getattr(agent, self.form)(
+            QUESTION, session=outcome.session, response_model=self.workload.response_model
+        )
+        if self.form != "astream_events":
+            return await given
+        async for event in given:
+            outcome.told.append(event)
+        return None
+
+    def check(self, outcome):
+        """Return what is wrong with what a stopped run has left."""
+        complaints = list(outcome.complaints)
+        for look in (_session, _messages, _ending, _usage):
+            complaints += look(self, outcome)
+        complaints += self._check_store(outcome, must_hold=not _broke_the_store(outcome))
+        complaints += self._go_on(outcome)
+        complaints += self._check_store(outcome, must_hold=True)
+        complaints += self._check_leaks()
+        return complaints
+
+    def _go_on(self, outcome):
+        """Run the session again: the server is strict, and the store is to hold everything then."""
+        if outcome.session.busy:
+            return ["the session is still busy"]
+        try:
+            answer = self.loop.run_until_complete(outcome.agent.arun(NEXT_QUESTION, session=outcome.session))
+        except Exception as error:
+            return [f"the next run fails: {error!r}"]
+        return [] if answer == NEXT_ANSWER else [f"the next run answers {answer!r}"]
+
+    def _check_store(self, outcome, *, must_hold):
+        if self.store is None or not must_hold:
+            return []
+        stored = self.loop.run_until_complete(self.store.load(outcome.session.id))
+        if stored is None:
+            return [] if not outcome.session.runs else ["the session is not stored"]
+        if stored.model_dump() != outcome.session.model_dump():
+            return [f"the store holds something else: {len(stored.messages)} messages, runs {stored.runs}"]
+        return []
+
+    def _check_leaks(self):
+        complaints = []
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
+            threads = [item for item in threading.enumerate() if item not in self.threads and not item.name.startswith(("cyclops-nb", "asyncio_"))]
+            sockets = _sockets() - self.sockets
+            if not threads and sockets <= 2:
+                return []
+            time.sleep(0.002)
+        if threads:
+            complaints.append(f"threads are left: {threads}")
+        if sockets > 2:
+            complaints.append(f"{sockets} more sockets are open than before")
+        return complaints
+
+
+def _broke_the_store(outcome):
+    """Whether the stop was within a call of the store, so that what it holds then is not known."""
+    return outcome.injector.fired and outcome.injector.kind in {"error", "interrupt"} and (
+        "persistence.py" in outcome.injector.where or "_call" in outcome.injector.where
+    )
+
+
+def _forwarding(lab, name):
+    """Return the tool of a name, of whichever log is in use."""
+    from cyclops_nb import tool
+
+    found = next(item for item in Log().tools() if item.__name__ == name)
+    if asyncio.iscoroutinefunction(found):
+
+        async def work(n: int) -> str:
+            return await next(item for item in lab.log.tools() if item.__name__ == name)(n)
+    else:
+
+        def work(n: int) -> str:
+            return next(item for item in lab.log.tools() if item.__name__ == name)(n)
+
+    return tool(work, name=name, description=found.__doc__)
+
+
+def _sockets():
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            count += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+    return count
+
+
+def _said(message):
+    return message.model_dump(include={"role", "content", "call_id", "name", "status"}, mode="json")
+
+
+def _session(lab, outcome):
+    found = []
+    if outcome.session.busy:
+        found.append("the session is busy after the run")
+    found += [str(problem) for problem in transcript.find_problems(outcome.session.messages)]
+    if len(outcome.session.runs) > 1:
+        found.append("more than one run is recorded")
+    if outcome.run is not None and outcome.run.stop_reason is None:
+        found.append("the run is recorded as still going on")
+    return found
+
+
+def _messages(lab, outcome):
+    """What stands in the transcript is the beginning of the whole, but for results of calls that were stopped."""
+    if lab.baseline is None:
+        return []
+    whole = [_said(message) for message in lab.baseline.session.messages]
+    found = []
+    messages = outcome.session.messages
+    if len(messages) > len(whole):
+        return [f"there are {len(messages)} messages, more than in a run that nothing stops"]
+    for index, message in enumerate(messages):
+        said = _said(message)
+        if said == whole[index]:
+            continue
+        if message.role != "tool" or message.status == "ok" or message.call_id != whole[index]["call_id"]:
+            found.append(f"message {index} is {said}, not {whole[index]}")
+        elif message.status == "cancelled" and not outcome.injector.fired:
+            found.append(f"call {message.call_id} is cancelled though nothing was")
+    found += _tools(lab, outcome)
+    return found
+
+
+def _tools(lab, outcome):
+    found = []
+    results = {int(item.call_id.removeprefix("call_")): item for item in outcome.session.messages if item.role == "tool"}
+    for n in outcome.begun:
+        if n not in results:
+            found.append(f"tool {n} had begun, but its step is not in the transcript")
+    for n, item in results.items():
+        if item.status == "ok" and n not in outcome.log.ended:
+            found.append(f"tool {n} has a result but has not ended")
+    if outcome.injector.fired and outcome.injector.kind.startswith("cancel"):
+        added = outcome.session.messages[outcome.before :]
+        steps = sum(item.role == "assistant" for item in added)
+        if steps > 1:
+            found.append(f"{steps} steps were added after the stop")
+    for event in outcome.told:
+        if event.type == "tool_result" and event.message not in outcome.session.messages:
+            found.append(f"a result was told that is not in the transcript: {event.message}")
+        if event.type == "step_finished" and event.message not in outcome.session.messages:
+            found.append("a step was told that is not in the transcript")
+    return found
+
+
+def _ending(lab, outcome):
+    """What is raised, or told by the response, is what the record of the run says."""
+    run, raised, kind = outcome.run, outcome.raised, outcome.injector.kind
+    found = []
+    if outcome.injector.fired and kind == "interrupt" and not isinstance(raised, KeyboardInterrupt):
+        found.append(f"KeyboardInterrupt was swallowed: {raised!r}")
+    if kind != "interrupt" and isinstance(raised, KeyboardInterrupt):
+        found.append("KeyboardInterrupt came from nowhere")
+    if outcome.injector.fired and kind.startswith("cancel") and not isinstance(raised, asyncio.CancelledError):
+        found.append(f"the cancel was swallowed: {raised!r}, {outcome.response!r}")
+    if run is None:
+        return found
+    if raised is None and outcome.response is not None and outcome.response.stop_reason != run.stop_reason:
+        found.append(f"the response says {outcome.response.stop_reason}, the record {run.stop_reason}")
+    if run.stop_reason == "completed" and len(outcome.session.messages) != len(lab.baseline.session.messages):
+        found.append("a run is recorded as completed that is not")
+    if run.stop_reason == "cancelled" and kind == "error":
+        found.append(f"an error was taken for a cancel: {run}")
+    return found
+
+
+def _usage(lab, outcome):
+    """The tokens of completed completions are counted, and no others."""
+    run = outcome.run
+    if run is None or lab.baseline is None:
+        return []
+    counted = run.usage or Usage()
+    found = []
+    if outcome.asked < counted.requests:
+        found.append(f"{counted.requests} completions are counted, {outcome.asked} were asked for")
+    if run.usage_complete and counted.requests != outcome.asked:
+        found.append(f"{outcome.asked} completions were asked for and {counted.requests} counted, as if that was all")
+    spent = Usage()
+    for message in outcome.session.messages:
+        if message.role == "assistant":
+            spent += message.usage
+    if counted.input_tokens < spent.input_tokens:
+        found.append(f"{counted} is less than the {spent} of the steps in the transcript")
+    return found

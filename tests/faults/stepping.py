@@ -1,0 +1,149 @@
+"""Stops a run at its n-th await: wraps the coroutines of all tasks of a loop, and counts each time one is suspended.
+
+Nothing of the library is replaced. A task's coroutine is handed to asyncio inside an object that passes everything on,
+so at each suspension the injector knows where it is and can act before anything else on the loop does.
+"""
+
+import gc
+import inspect
+import signal
+import threading
+import types
+from collections.abc import AsyncGenerator, Coroutine
+from pathlib import Path
+
+import cyclops_nb
+
+PACKAGE = Path(cyclops_nb.__file__).parent
+
+
+class InjectedError(Exception):
+    """What an await raises, or a call of a store, tool or middleware."""
+
+
+class Injector:
+    """Counts suspensions, and at one of them stops the run.
+
+    `kind` is one of:
+
+    ``cancel``
+        The run is cancelled while it is suspended there.
+    ``cancel twice``
+        The same, and once more at the next suspension.
+    ``error``, ``interrupt``
+        The await raises `InjectedError`, or `KeyboardInterrupt`, as a signal handler would in that place.
+    """
+
+    def __init__(self, kind=None, at=None):
+        self.kind = kind
+        self.at = at
+        self.count = 0
+        self.fired = False
+        self.stop = lambda: None
+        """Cancels the run."""
+        self.before = lambda: None
+        """Called right before the stop, to note how things stand."""
+        self.where = ""
+        self.seen = set()
+        self.is_watching = False
+        self.main = None
+
+    def task(self, loop, coroutine, **settings):
+        """Make a task of a loop; the loop's task factory."""
+        import asyncio
+
+        return asyncio.Task(Stepped(coroutine, self), loop=loop, **settings)
+
+    def suspended(self, stepped):
+        """Act on a suspension, if it is the one."""
+        self.count += 1
+        if self.is_watching:
+            self.seen.update(places(stepped.coroutine))
+        if self.at is None or not self._is_now():
+            return
+        if not self.fired:
+            self.before()
+            self.where = describe(stepped.coroutine)
+        self.fired = True
+        if self.kind in {"cancel", "cancel twice"}:
+            self.stop()
+        else:
+            stepped.pending = KeyboardInterrupt("injected") if self.kind == "interrupt" else InjectedError("injected")
+
+    def _is_now(self):
+        return self.count == self.at or (self.kind == "cancel twice" and self.count == self.at + 1)
+
+
+class Stepped(Coroutine):
+    """A coroutine that tells an injector each time it is suspended."""
+
+    def __init__(self, coroutine, injector):
+        self.coroutine = coroutine
+        self.injector = injector
+        self.pending = None
+        self.__name__ = coroutine.__name__
+        self.__qualname__ = coroutine.__qualname__
+
+    def send(self, value):
+        return self._passed(self.coroutine.send, value)
+
+    def throw(self, *error):
+        return self._passed(self.coroutine.throw, *error)
+
+    def close(self):
+        self.coroutine.close()
+
+    def __await__(self):
+        return (yield from self.coroutine.__await__())
+
+    def _passed(self, resume, *value):
+        pending, self.pending = self.pending, None
+        awaited = resume(*value) if pending is None else self.coroutine.throw(pending)
+        self.injector.suspended(self)
+        return awaited
+
+    # what libraries look at to know whether a task has begun
+    cr_frame = property(lambda self: self.coroutine.cr_frame)
+    cr_running = property(lambda self: self.coroutine.cr_running)
+    cr_await = property(lambda self: self.coroutine.cr_await)
+    cr_code = property(lambda self: self.coroutine.cr_code)
+
+
+def _chain(awaited):
+    """Yield the frames from a task's coroutine down to the innermost await."""
+    while awaited is not None:
+        if isinstance(awaited, Stepped):
+            awaited = awaited.coroutine
+        if isinstance(awaited, types.CoroutineType):
+            frame, awaited = awaited.cr_frame, awaited.cr_await
+        elif isinstance(awaited, AsyncGenerator):
+            frame, awaited = awaited.ag_frame, awaited.ag_await
+        elif inspect.isgenerator(awaited):
+            frame, awaited = awaited.gi_frame, awaited.gi_yieldfrom
+        else:
+            # an await of an async generator's next item does not say whose it is, but the collector knows
+            inner = [item for item in gc.get_referents(awaited) if isinstance(item, AsyncGenerator)]
+            frame, awaited = None, inner[0] if inner else None
+        if frame is not None:
+            yield frame
+
+
+def places(coroutine):
+    """Return file and line of each await of the library in which a suspended coroutine stands."""
+    found = []
+    for frame in _chain(coroutine):
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(PACKAGE) and "testing" not in path.parts:
+            found.append((str(path.relative_to(PACKAGE)), frame.f_lineno))
+    return found
+
+
+def describe(coroutine):
+    """Return where a suspended coroutine stands, in short."""
+    found = places(coroutine)
+    return " < ".join(f"{name}:{line}" for name, line in reversed(found)) or coroutine.__qualname__
+
+
+def interrupt_main():
+    """Do what Ctrl-C does to the main thread."""
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
