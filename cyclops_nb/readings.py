@@ -99,7 +99,7 @@ class EventStream(AsyncIterator[Event]):
             while not feed.events and not self._task.done():
                 try:
                     await feed.ask()
-                except asyncio.CancelledError:
+                except BaseException:  # a cancel, or a Ctrl-C
                     await self.aclose()
                     raise
         if feed.events:

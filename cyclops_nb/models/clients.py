@@ -90,7 +90,7 @@ class ClientPool:
         closing = _Closing(loop)
         holder = _hold(client, closing)
         await anext(holder)
-        closing.when_gone(self, holder)
+        closing.when_gone(self, holder, client)
         self._holders[loop] = (endpoint, client)
         return client
 
@@ -163,29 +163,32 @@ class _Closing:
         self._loop = weakref.ref(loop)
         self._finalizer: weakref.finalize[Any, Any] | None = None
 
-    def when_gone(self, pool: ClientPool, holder: AsyncGenerator[None, None]) -> None:
-        self._finalizer = weakref.finalize(pool, self._close, holder)
+    def when_gone(self, pool: ClientPool, holder: AsyncGenerator[None, None], client: AsyncOpenAI) -> None:
+        self._finalizer = weakref.finalize(pool, self._close, holder, client)
         self._finalizer.atexit = False
 
     def done(self) -> None:
         if self._finalizer is not None:
             self._finalizer.detach()
 
-    def _close(self, holder: AsyncGenerator[None, None]) -> None:
+    def _close(self, holder: AsyncGenerator[None, None], client: AsyncOpenAI) -> None:
         loop = self._loop()
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # closed meanwhile, and the client with it
-                loop.call_soon_threadsafe(_begin_closing, holder)
+                loop.call_soon_threadsafe(_begin_closing, holder, client)
 
 
-def _begin_closing(holder: AsyncGenerator[None, None]) -> None:
-    task = asyncio.get_running_loop().create_task(_close(holder))
+def _begin_closing(holder: AsyncGenerator[None, None], client: AsyncOpenAI) -> None:
+    task = asyncio.get_running_loop().create_task(_close(holder, client))
     _CLOSING.add(task)
     task.add_done_callback(_CLOSING.discard)
 
 
-async def _close(holder: AsyncGenerator[None, None]) -> None:
-    await holder.aclose()
+async def _close(holder: AsyncGenerator[None, None], client: AsyncOpenAI) -> None:
+    """Close the client first: a loop that ends closes its generators, and complains of one that is just closing."""
+    await client.close()
+    with contextlib.suppress(RuntimeError):  # the loop was faster
+        await holder.aclose()
 
 
 _CLOSING: set[asyncio.Task[None]] = set()

@@ -2,22 +2,25 @@
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from faults import stepping
+from faults.stepping import Injector, interrupt_main
+from faults.stores import make_store
+from faults.workloads import NEXT_ANSWER, NEXT_QUESTION, QUESTION, Log
 from scenarios import agent_for
 
-from cyclops_nb import Session, transcript
+from cyclops_nb import Session, tool, transcript
+from cyclops_nb.portal import portal
 from cyclops_nb.testing import ScriptedServer
 from cyclops_nb.usage import Usage
 
-from faults.stepping import Injector
-from faults.stores import make_store
-from faults.workloads import NEXT_ANSWER, NEXT_QUESTION, QUESTION, Log
-
 _PATIENCE = 20.0
+_RAISING = {"error", "interrupt", "own cancel"}
+_STORE_CALLS = ("save", "add_messages")
 
 
 @dataclass
@@ -36,6 +39,8 @@ class Outcome:
     begun: list = field(default_factory=list)
     """Which tools had begun at the stop."""
     complaints: list = field(default_factory=list)
+    asked: int = 0
+    """How many requests the server took."""
 
     @property
     def run(self):
@@ -45,7 +50,7 @@ class Outcome:
 class Lab:
     """An agent on a server of its own, and the loop that its runs are on.
 
-    `form` is an async entry point, on a loop of this lab; or ``start``, on the library's own.
+    `form` is an async entry point, on a loop of this lab; or ``start`` or ``run_with_response``, on the library's own.
     """
 
     def __init__(self, workload, *, form="arun_with_response", durability="async", store=None, folder=None):
@@ -62,19 +67,19 @@ class Lab:
     def __enter__(self):
         self.server = ScriptedServer(self.workload).start()
         self.loop = asyncio.new_event_loop()
+        self.run_loop = self.loop if self.form.startswith("a") else portal()._loop
         self.log = Log()
-        self.tools = [_forwarding(self, name) for name in ("quick", "slow", "threaded", "broken")]
         self.agent = agent_for(
             self.server,
-            self.tools,
+            [_forwarding(self, item) for item in self.log.tools()],
             middleware=self.workload.middleware,
             durability=self.durability,
             **self.workload.settings,
         )
         self.baseline = None
+        self.attempt(Injector())  # opens the connection
+        self.threads, self.sockets = set(threading.enumerate()), _sockets()
         self.baseline = self.attempt(Injector())
-        self.threads = set(threading.enumerate())
-        self.sockets = _sockets()
         return self
 
     def __exit__(self, *_):
@@ -88,9 +93,8 @@ class Lab:
         self.number += 1
         self.log = Log()
         self.store = make_store(self.store_kind, self.folder)
-        agent = self.agent
-        agent._store = self.store  # a new agent would bring a client of its own
-        asked = len(self.server.completions)
+        self.agent._store = self.store  # another agent would bring a client of its own
+        asked = self._asked()
         outcome = Outcome(injector, Session(f"s{self.number}"), self.log)
 
         def note():
@@ -98,34 +102,65 @@ class Lab:
             outcome.begun = list(outcome.log.begun)
 
         injector.before = note
-        self._run(agent, outcome)
-        outcome.asked = len(self.server.completions) - asked
-        outcome.agent = agent
+        stepping.current = injector
+        self.run_loop.set_task_factory(injector.task)
+        try:
+            if self.run_loop is self.loop:
+                self._run_here(outcome)
+            else:
+                self._run_there(outcome)
+        finally:
+            self.run_loop.set_task_factory(None)
+            stepping.current = Injector()
+        outcome.asked = self._asked() - asked
         return outcome
 
-    def _run(self, agent, outcome):
-        injector, loop = outcome.injector, self.loop
-        loop.set_task_factory(injector.task)
-        main = loop.create_task(self._read(agent, outcome))
-        injector.stop = main.cancel
-        try:
-            self._until_done(main, outcome)
-        finally:
-            left = [task for task in asyncio.all_tasks(loop) if not task.done()]
-            if left:
-                outcome.complaints.append(f"tasks are left: {left}")
-                self._cancel_all()
-            loop.set_task_factory(None)
+    def _asked(self):
+        """Return how many requests the server has not refused: those cost tokens."""
+        return sum(request.status is None or request.status < 400 for request in self.server.completions)
 
-    def _until_done(self, main, outcome):
+    def _arguments(self, outcome):
+        return {"input": QUESTION, "session": outcome.session, "response_model": self.workload.response_model}
+
+    def _run_here(self, outcome):
+        """Run an async form."""
+        main = self.loop.create_task(self._read(outcome))
+        outcome.injector.stop = lambda: _on(self.loop, main.cancel)
         try:
             outcome.response = self.loop.run_until_complete(main)
         except KeyboardInterrupt as error:
             outcome.raised = error
-            if not main.done():
+            if main.done():
+                main.cancelled() or main.exception()  # looked at: it is the same one
+            else:
                 self._cancel_all()  # as asyncio.run does
         except (asyncio.CancelledError, Exception) as error:
             outcome.raised = error
+        left = asyncio.all_tasks(self.loop)
+        if left:
+            outcome.complaints.append(f"tasks are left: {left}")
+            self._cancel_all()
+
+    def _run_there(self, outcome):
+        """Run a form that has the library's own loop do it."""
+        if self.form == "start":
+            ready = threading.Event()
+            outcome.injector.stop = lambda: (ready.wait(), handle.cancel())
+            handle = self.agent.start(**self._arguments(outcome))
+            ready.set()
+            outcome.response = handle.result(_PATIENCE)
+        else:
+            outcome.injector.stop = interrupt_main
+            try:
+                outcome.response = self.agent.run_with_response(**self._arguments(outcome))
+            except KeyboardInterrupt as error:
+                outcome.raised = error
+        deadline = time.monotonic() + 5
+        while left := asyncio.all_tasks(self.run_loop):  # the very task of the run is just ending
+            if time.monotonic() > deadline:
+                outcome.complaints.append(f"tasks are left: {left}")
+                break
+            time.sleep(0.0005)
 
     def _cancel_all(self):
         tasks = asyncio.all_tasks(self.loop)
@@ -137,10 +172,8 @@ class Lab:
         if not waiting.done():
             self.loop.run_until_complete(waiting)
 
-    async def _read(self, agent, outcome):
-        given = getattr(agent, self.form)(
-            QUESTION, session=outcome.session, response_model=self.workload.response_model
-        )
+    async def _read(self, outcome):
+        given = getattr(self.agent, self.form)(**self._arguments(outcome))
         if self.form != "astream_events":
             return await given
         async for event in given:
@@ -163,7 +196,7 @@ class Lab:
         if outcome.session.busy:
             return ["the session is still busy"]
         try:
-            answer = self.loop.run_until_complete(outcome.agent.arun(NEXT_QUESTION, session=outcome.session))
+            answer = self.loop.run_until_complete(self.agent.arun(NEXT_QUESTION, session=outcome.session))
         except Exception as error:
             return [f"the next run fails: {error!r}"]
         return [] if answer == NEXT_ANSWER else [f"the next run answers {answer!r}"]
@@ -182,7 +215,11 @@ class Lab:
         complaints = []
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
-            threads = [item for item in threading.enumerate() if item not in self.threads and not item.name.startswith(("cyclops-nb", "asyncio_"))]
+            threads = [
+                item
+                for item in threading.enumerate()
+                if item not in self.threads and not item.name.startswith(("cyclops-nb", "asyncio_"))
+            ]
             sockets = _sockets() - self.sockets
             if not threads and sockets <= 2:
                 return []
@@ -196,33 +233,46 @@ class Lab:
 
 def _broke_the_store(outcome):
     """Whether the stop was within a call of the store, so that what it holds then is not known."""
-    return outcome.injector.fired and outcome.injector.kind in {"error", "interrupt"} and (
-        "persistence.py" in outcome.injector.where or "_call" in outcome.injector.where
-    )
+    where = outcome.injector.where
+    return outcome.injector.kind in _RAISING and ("persistence.py" in where or where.endswith(_STORE_CALLS))
 
 
-def _forwarding(lab, name):
+def _on(loop, function):
+    """Call a function on a loop, at once if this is its thread."""
+    try:
+        is_here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        is_here = False
+    if is_here:
+        function()
+    else:
+        loop.call_soon_threadsafe(function)
+
+
+def _forwarding(lab, example):
     """Return the tool of a name, of whichever log is in use."""
-    from cyclops_nb import tool
+    name = example.__name__
 
-    found = next(item for item in Log().tools() if item.__name__ == name)
-    if asyncio.iscoroutinefunction(found):
+    def current():
+        return next(item for item in lab.log.tools() if item.__name__ == name)
+
+    if asyncio.iscoroutinefunction(example):
 
         async def work(n: int) -> str:
-            return await next(item for item in lab.log.tools() if item.__name__ == name)(n)
+            return await current()(n)
     else:
 
         def work(n: int) -> str:
-            return next(item for item in lab.log.tools() if item.__name__ == name)(n)
+            return current()(n)
 
-    return tool(work, name=name, description=found.__doc__)
+    return tool(work, name=name, description=example.__doc__)
 
 
 def _sockets():
     count = 0
-    for name in os.listdir("/proc/self/fd"):
+    for name in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
-            count += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+            count += name.readlink().name.startswith("socket:")
     return count
 
 
@@ -265,7 +315,9 @@ def _messages(lab, outcome):
 
 def _tools(lab, outcome):
     found = []
-    results = {int(item.call_id.removeprefix("call_")): item for item in outcome.session.messages if item.role == "tool"}
+    results = {
+        int(item.call_id.removeprefix("call_")): item for item in outcome.session.messages if item.role == "tool"
+    }
     for n in outcome.begun:
         if n not in results:
             found.append(f"tool {n} had begun, but its step is not in the transcript")
@@ -287,23 +339,31 @@ def _tools(lab, outcome):
 
 def _ending(lab, outcome):
     """What is raised, or told by the response, is what the record of the run says."""
-    run, raised, kind = outcome.run, outcome.raised, outcome.injector.kind
+    run, raised, injector = outcome.run, outcome.raised, outcome.injector
     found = []
-    if outcome.injector.fired and kind == "interrupt" and not isinstance(raised, KeyboardInterrupt):
-        found.append(f"KeyboardInterrupt was swallowed: {raised!r}")
-    if kind != "interrupt" and isinstance(raised, KeyboardInterrupt):
+    is_stopped = injector.fired
+    if is_stopped and injector.kind in {"interrupt", "signal"} and not isinstance(raised, KeyboardInterrupt):
+        if not _in_thread(injector):
+            found.append(f"KeyboardInterrupt was swallowed: {raised!r}")
+    elif injector.kind not in {"interrupt", "signal"} and isinstance(raised, KeyboardInterrupt):
         found.append("KeyboardInterrupt came from nowhere")
-    if outcome.injector.fired and kind.startswith("cancel") and not isinstance(raised, asyncio.CancelledError):
-        found.append(f"the cancel was swallowed: {raised!r}, {outcome.response!r}")
+    is_cancelled = is_stopped and injector.kind in {"cancel", "cancel twice"} and lab.run_loop is lab.loop
+    if is_cancelled != isinstance(raised, asyncio.CancelledError):
+        found.append(f"what is raised does not fit: {raised!r}, {outcome.response!r}")
     if run is None:
         return found
     if raised is None and outcome.response is not None and outcome.response.stop_reason != run.stop_reason:
         found.append(f"the response says {outcome.response.stop_reason}, the record {run.stop_reason}")
     if run.stop_reason == "completed" and len(outcome.session.messages) != len(lab.baseline.session.messages):
         found.append("a run is recorded as completed that is not")
-    if run.stop_reason == "cancelled" and kind == "error":
+    if run.stop_reason == "cancelled" and injector.kind in {"error", "own cancel", None}:
         found.append(f"an error was taken for a cancel: {run}")
     return found
+
+
+def _in_thread(injector):
+    """Whether something was raised in a tool's own thread, where it is the tool's error and nothing else."""
+    return injector.counts == "calls" and injector.where.startswith("tool 3")
 
 
 def _usage(lab, outcome):

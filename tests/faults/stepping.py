@@ -4,6 +4,7 @@ Nothing of the library is replaced. A task's coroutine is handed to asyncio insi
 so at each suspension the injector knows where it is and can act before anything else on the loop does.
 """
 
+import asyncio
 import gc
 import inspect
 import signal
@@ -22,56 +23,77 @@ class InjectedError(Exception):
 
 
 class Injector:
-    """Counts suspensions, and at one of them stops the run.
+    """Counts suspensions, or calls of the user's code, and at one of them stops the run.
 
     `kind` is one of:
 
     ``cancel``
-        The run is cancelled while it is suspended there.
+        The run is cancelled while it is suspended there, or has come to that call.
     ``cancel twice``
-        The same, and once more at the next suspension.
-    ``error``, ``interrupt``
-        The await raises `InjectedError`, or `KeyboardInterrupt`, as a signal handler would in that place.
+        The same, and once more at the next place.
+    ``signal``
+        Ctrl-C comes to the main thread, which waits for the run.
+    ``error``, ``interrupt``, ``own cancel``
+        The await or call raises `InjectedError`, `KeyboardInterrupt` (as a signal handler would in that place), or a
+        `CancelledError` that nobody has asked for.
     """
 
-    def __init__(self, kind=None, at=None):
+    def __init__(self, kind=None, at=None, counts="awaits"):
         self.kind = kind
         self.at = at
+        self.counts = counts
         self.count = 0
         self.fired = False
         self.stop = lambda: None
-        """Cancels the run."""
+        """Stops the run from outside."""
         self.before = lambda: None
         """Called right before the stop, to note how things stand."""
         self.where = ""
         self.seen = set()
+        """File and line of each await of the library at which something was suspended."""
         self.is_watching = False
-        self.main = None
 
     def task(self, loop, coroutine, **settings):
         """Make a task of a loop; the loop's task factory."""
-        import asyncio
-
         return asyncio.Task(Stepped(coroutine, self), loop=loop, **settings)
 
     def suspended(self, stepped):
         """Act on a suspension, if it is the one."""
-        self.count += 1
         if self.is_watching:
             self.seen.update(places(stepped.coroutine))
-        if self.at is None or not self._is_now():
-            return
-        if not self.fired:
-            self.before()
-            self.where = describe(stepped.coroutine)
-        self.fired = True
-        if self.kind in {"cancel", "cancel twice"}:
-            self.stop()
-        else:
-            stepped.pending = KeyboardInterrupt("injected") if self.kind == "interrupt" else InjectedError("injected")
+        if self.counts == "awaits":
+            stepped.pending = self._reach(lambda: describe(stepped.coroutine))
 
-    def _is_now(self):
-        return self.count == self.at or (self.kind == "cancel twice" and self.count == self.at + 1)
+    def called(self, where):
+        """Act on a call of the user's code, if it is the one."""
+        error = self._reach(lambda: where) if self.counts == "calls" else None
+        if error is not None:
+            raise error
+
+    def _reach(self, describe_place):
+        """Count a place; stop the run from outside, or return what is to be raised."""
+        self.count += 1
+        is_second = self.kind == "cancel twice" and self.fired and self.count == self.at + 1
+        if self.count != self.at and not is_second:
+            return None
+        if not is_second:
+            self.before()
+            self.where = describe_place()
+            self.fired = True
+        if self.kind in _RAISED:
+            return _RAISED[self.kind]("injected")
+        self.stop()
+        return None
+
+
+_RAISED = {"error": InjectedError, "interrupt": KeyboardInterrupt, "own cancel": asyncio.CancelledError}
+current = Injector()
+"""That of the run that goes on."""
+
+
+def called(where):
+    """Tell the injector that code of the user's is at some place."""
+    current.called(where)
 
 
 class Stepped(Coroutine):

@@ -1,19 +1,17 @@
-"""Stores as the stopped runs use them, with awaits of their own and a memory of what they have stored."""
+"""Stores as the stopped runs use them, with awaits of their own."""
 
 import asyncio
 
-from cyclops_nb import FileSessionStore, InMemorySessionStore
+from faults.stepping import called
 
-from faults.stepping import InjectedError
+from cyclops_nb import FileSessionStore, InMemorySessionStore
 
 
 class WatchedStore:
-    """Passes calls on to a store, with an await before and after; fails when told to."""
+    """Passes calls on to a store, with an await before and after."""
 
     def __init__(self, inner):
         self.inner = inner
-        self.calls = 0
-        self.fails_at = None
         self.active = 0
 
     async def load(self, session_id):
@@ -29,14 +27,13 @@ class WatchedStore:
         await self.inner.delete(session_id)
 
     async def _call(self, method, *args):
-        self.calls += 1
         assert not self.active, "two calls of one run overlap"
         self.active += 1
         try:
             await asyncio.sleep(0)
-            if self.calls == self.fails_at:
-                raise InjectedError("the store fails")
+            called(f"before {method.__name__}")
             await method(*args)
+            called(f"after {method.__name__}")
             await asyncio.sleep(0)
         finally:
             self.active -= 1

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from faults.stepping import called
 from pydantic import BaseModel
 
 from cyclops_nb import Middleware
@@ -28,27 +29,35 @@ class Log:
         async def quick(n: int) -> str:
             """Return at once."""
             self.begun.append(n)
+            called(f"tool {n} begins")
+            called(f"tool {n} ends")
             self.ended.append(n)
             return f"quick {n}"
 
         async def slow(n: int) -> str:
             """Return after some awaits."""
             self.begun.append(n)
+            called(f"tool {n} begins")
             for _ in range(3):
                 await asyncio.sleep(0)
+            called(f"tool {n} ends")
             self.ended.append(n)
             return f"slow {n}"
 
         def threaded(n: int) -> str:
             """Return from a thread."""
             self.begun.append(n)
+            called(f"tool {n} begins")
+            called(f"tool {n} ends")
             self.ended.append(n)
             return f"threaded {n}"
 
         async def broken(n: int) -> str:
             """Fail."""
             self.begun.append(n)
+            called(f"tool {n} begins")
             await asyncio.sleep(0)
+            called(f"tool {n} ends")
             self.ended.append(n)
             raise ValueError(f"broken {n}")
 
@@ -60,13 +69,17 @@ class Around(Middleware):
 
     async def wrap_model_call(self, request, call_next):
         await asyncio.sleep(0)
+        called("before the model")
         answer = await call_next(request)
+        called("after the model")
         await asyncio.sleep(0)
         return answer
 
     async def wrap_tool_call(self, call, call_next):
         await asyncio.sleep(0)
+        called(f"before {call.id}")
         result = await call_next(call)
+        called(f"after {call.id}")
         await asyncio.sleep(0)
         return result
 
@@ -112,14 +125,14 @@ def workloads():
     parallel = [
         reply(
             reasoning("First the tools."),
-            text("I look it up. ", delay=_DELAY),
+            text("I look it up. "),
             _call("slow", 1),
             _call("quick", 2),
             _call("threaded", 3),
             usage=(10, 5),
         ),
         tool_calls(_call("quick", 4), _call("slow", 5), usage=(20, 6)),
-        reply(reasoning("That is all."), text("It is done.", delay=_DELAY), usage=(30, 7)),
+        reply(reasoning("That is all."), text("It is done."), usage=(30, 7)),
     ]
     failing = [
         tool_calls(_call("quick", 1), _call("broken", 2), _call("slow", 3), usage=(10, 5)),
@@ -129,7 +142,7 @@ def workloads():
         Workload("text", [reply(reasoning("Let me think."), text("It is done.", delay=_DELAY), usage=(10, 5))]),
         Workload("parallel tools", parallel),
         Workload("middleware", parallel, middleware=[Around(), Around()]),
-        Workload("asks twice", [parallel[1], text("It is done.", usage=(30, 7))][:2], middleware=[AskTwice()]),
+        Workload("asks twice", [parallel[1], text("It is done.", usage=(30, 7))], middleware=[AskTwice()]),
         Workload(
             "structured output",
             [text('{"count": "many"}', usage=(10, 5)), text('{"count": 3}', usage=(20, 6))],
@@ -137,7 +150,5 @@ def workloads():
         ),
         Workload("failing tool", failing),
         Workload("tool that ends the run", failing, settings={"on_tool_error": "raise"}, ends="error"),
-        Workload(
-            "out of steps", parallel, settings={"max_iterations": 2}, ends="max_iterations"
-        ),
+        Workload("out of steps", parallel[:2], settings={"max_iterations": 2}, ends="max_iterations"),
     ]

@@ -1,0 +1,96 @@
+"""A run can be stopped anywhere: a share of the stops of ``python -m faults``, which goes over all of them."""
+
+import asyncio
+
+import pytest
+from faults.campaign import KINDS, Report, fail_everywhere, stop_everywhere
+from faults.lab import Lab
+from faults.workloads import workloads
+
+from cyclops_nb.engine.tool_calls import ToolStep
+
+WORKLOADS = {workload.name: workload for workload in workloads()}
+PARALLEL = WORKLOADS["parallel tools"]
+
+pytestmark = [
+    # a Ctrl-C that strikes a task goes through the loop, and stays in the task as well
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def stops(lab, every, ways=KINDS):
+    """Stop the runs of a lab in the given ways and return the report."""
+    report = Report()
+    for (form, counts), kinds in ways.items():
+        if form == lab.form:
+            stop_everywhere(lab, report, counts, kinds, every=every)
+    assert report.stops
+    return report
+
+
+class TestStops:
+    """Whatever stops a run, and wherever, its session is valid, complete and goes on."""
+
+    @pytest.mark.parametrize("form", sorted({form for form, _ in KINDS}))
+    @pytest.mark.parametrize("name", WORKLOADS)
+    def test_leave_the_session_in_order(self, name, form):
+        """Transcript, record, store and usage fit each other; no task, thread or socket is left; a next run works."""
+        with Lab(WORKLOADS[name], form=form, store="memory") as lab:
+            assert not stops(lab, every=23).violations
+
+    @pytest.mark.parametrize("durability", ["async", "sync", "exit"])
+    def test_leave_a_file_that_is_the_session(self, durability, tmp_path):
+        """The same with each durability and files."""
+        with Lab(PARALLEL, durability=durability, store="file", folder=tmp_path) as lab:
+            assert not stops(lab, every=29).violations
+
+    @pytest.mark.parametrize("name", WORKLOADS)
+    def test_a_server_that_fails(self, name):
+        """Answers that break off anywhere leave the steps before them and nothing else."""
+        report = Report()
+        with Lab(WORKLOADS[name], form="start", store="memory") as lab:
+            fail_everywhere(lab, report)
+        assert report.stops
+        assert not report.violations
+
+
+class TestFindings:
+    """The search itself finds what is broken."""
+
+    WAYS = {("arun_with_response", "awaits"): ("cancel", "interrupt")}
+
+    def test_results_that_are_lost(self, monkeypatch):
+        """Calls without results are found."""
+        with Lab(PARALLEL) as lab:
+            monkeypatch.setattr(ToolStep, "results", lambda self: [])
+            assert any("has no result" in text for text in stops(lab, 5, self.WAYS).violations)
+
+    def test_tools_that_run_on(self, monkeypatch):
+        """Tasks that are left behind are found."""
+
+        async def stop_nothing(*_):
+            pass
+
+        monkeypatch.setattr("cyclops_nb.engine.tool_calls.stop_tasks", stop_nothing)
+        with Lab(PARALLEL) as lab:
+            assert any("tasks are left" in text for text in stops(lab, 1, self.WAYS).violations)
+
+    def test_a_last_save_that_is_cut(self, monkeypatch):
+        """A store that does not get the end of a run is found."""
+
+        async def only_once(task, *, within=None):
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+
+        monkeypatch.setattr("cyclops_nb.engine.loop.uncancelled", only_once)
+        with Lab(WORKLOADS["text"], store="memory") as lab:
+            assert any(
+                "the store holds" in text or "not stored" in text for text in stops(lab, 1, self.WAYS).violations
+            )
+
+    def test_a_session_that_stays_busy(self, monkeypatch):
+        """A mark that is not taken back is found."""
+        with Lab(WORKLOADS["text"]) as lab:
+            monkeypatch.setattr("cyclops_nb.engine.loop.release", lambda session, run_id: None)
+            assert any("busy" in text for text in stops(lab, 1, self.WAYS).violations)
