@@ -65,14 +65,14 @@ class TestFindings:
             monkeypatch.setattr(ToolStep, "results", lambda self: [])
             assert any("has no result" in text for text in stops(lab, 5, self.WAYS).violations)
 
-    def test_tools_that_run_on(self, monkeypatch):
+    def test_completions_that_run_on(self, monkeypatch):
         """Tasks that are left behind are found."""
 
         async def stop_nothing(*_):
             pass
 
-        monkeypatch.setattr("cyclops_nb.engine.tool_calls.stop_tasks", stop_nothing)
         with Lab(PARALLEL) as lab:
+            monkeypatch.setattr("cyclops_nb.engine.loop.stop_tasks", stop_nothing)
             assert any("tasks are left" in text for text in stops(lab, 1, self.WAYS).violations)
 
     def test_a_last_save_that_is_cut(self, monkeypatch):
@@ -83,8 +83,8 @@ class TestFindings:
             task.cancel()
             await asyncio.wait((task,))
 
-        monkeypatch.setattr("cyclops_nb.engine.loop.uncancelled", only_once)
         with Lab(WORKLOADS["text"], store="memory") as lab:
+            monkeypatch.setattr("cyclops_nb.engine.loop.uncancelled", only_once)
             assert any(
                 "the store holds" in text or "not stored" in text for text in stops(lab, 1, self.WAYS).violations
             )

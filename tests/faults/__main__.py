@@ -2,7 +2,6 @@
 
 import argparse
 import itertools
-import logging
 import multiprocessing
 import os
 import sys
@@ -10,13 +9,8 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from faults.campaign import SETTINGS, Report, stop_workload
+from faults.campaign import SETTINGS, Report, be_quiet, stop_workload
 from faults.workloads import workloads
-
-
-def _quiet():
-    # a Ctrl-C that strikes a task goes through the loop and stays in the task as well, which asyncio logs
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 def main():
@@ -29,7 +23,7 @@ def main():
     spawn = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(os.cpu_count(), mp_context=spawn, initializer=_quiet) as pool,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=spawn, initializer=be_quiet) as pool,
     ):
         waiting = [
             pool.submit(stop_workload, number, settings, f"{folder}/{index}", every)

@@ -1,6 +1,7 @@
 """Goes over all places at which runs can be stopped, and looks at what each stop has left."""
 
 import itertools
+import logging
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -55,6 +56,11 @@ class Report:
         lines = [f"{count:6} {what}" for what, count in sorted(self.stops.items())]
         lines += self.violations[:_SHOWN]
         return "\n".join([*lines, f"{self.stops.total()} stops, {len(self.violations)} violations"])
+
+
+def be_quiet():
+    """Silence asyncio: a Ctrl-C that strikes a task goes through the loop, and stays in the task, which it logs."""
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 def stop_everywhere(lab, report, counts, kinds, *, every=1):

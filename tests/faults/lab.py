@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import threading
 import time
 from dataclasses import dataclass, field
@@ -151,10 +152,15 @@ class Lab:
             outcome.response = handle.result(_PATIENCE)
         else:
             outcome.injector.stop = interrupt_main
+            late = []
+            before = signal.signal(signal.SIGINT, lambda *_: late.append(KeyboardInterrupt("after the run")))
             try:
                 outcome.response = self.agent.run_with_response(**self._arguments(outcome))
             except KeyboardInterrupt as error:
                 outcome.raised = error
+            finally:
+                signal.signal(signal.SIGINT, before)
+            outcome.raised = outcome.raised or next(iter(late), None)
         deadline = time.monotonic() + 5
         while left := asyncio.all_tasks(self.run_loop):  # the very task of the run is just ending
             if time.monotonic() > deadline:
@@ -197,7 +203,7 @@ class Lab:
             return ["the session is still busy"]
         try:
             answer = self.loop.run_until_complete(self.agent.arun(NEXT_QUESTION, session=outcome.session))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             return [f"the next run fails: {error!r}"]
         return [] if answer == NEXT_ANSWER else [f"the next run answers {answer!r}"]
 
