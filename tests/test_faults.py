@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from faults.awaits import seen, written
 from faults.campaign import KINDS, Report, fail_everywhere, stop_everywhere
 from faults.lab import Lab
 from faults.workloads import workloads
@@ -94,3 +95,27 @@ class TestFindings:
         with Lab(WORKLOADS["text"]) as lab:
             monkeypatch.setattr("cyclops_nb.engine.loop.release", lambda session, run_id: None)
             assert any("busy" in text for text in stops(lab, 1, self.WAYS).violations)
+
+
+NEVER_SUSPENDED = {
+    "await run.ended()": "a run that a tool has started in a sync form",
+    "await asyncio.wait(nested, timeout=CLEANUP_SECONDS)": "as above",
+    "await self._finish()": "of a stream, whose run has ended",
+    "await self._task": "as above",
+    "await self._events.aclose()": "of a stream of texts, which is one of events",
+    "await anext(self._events)": "as above",
+    "await _drain(chunks)": "what is left of an answer has come already",
+    "await response.close()": "as above",
+    "await _unwind(chunks)": "as above",
+    "await _read_body(head, chunks, reader, emit)": "an answer that is no stream",
+    "await self._clients.get(self._endpoint)": "the client of this loop is there",
+}
+"""Awaits that let nothing else run in these workloads, and why."""
+
+
+@pytest.mark.slow
+def test_every_await_is_a_place_where_runs_are_stopped():
+    """No await of the engine is left out."""
+    places = seen()
+    left_out = {text for place, text in written().items() if place not in places} - set(NEVER_SUSPENDED)
+    assert not left_out

@@ -17,6 +17,7 @@ KINDS = {
     ("astream_events", "awaits"): ("cancel", "cancel twice", "interrupt"),
     ("start", "awaits"): ("cancel", "cancel twice", "error"),
     ("run_with_response", "awaits"): ("signal",),
+    ("stream_events", "awaits"): ("signal",),
     ("arun_with_response", "calls"): ("cancel", "error", "interrupt", "own cancel"),
     ("start", "calls"): ("cancel", "error", "own cancel"),
 }

@@ -51,7 +51,7 @@ class Outcome:
 class Lab:
     """An agent on a server of its own, and the loop that its runs are on.
 
-    `form` is an async entry point, on a loop of this lab; or ``start`` or ``run_with_response``, on the library's own.
+    `form` is an async entry point, on a loop of this lab; or ``start``, ``run_with_response`` or ``stream_events``, on the library's own.
     """
 
     def __init__(self, workload, *, form="arun_with_response", durability="async", store=None, folder=None):
@@ -155,8 +155,11 @@ class Lab:
             late = []
             before = signal.signal(signal.SIGINT, lambda *_: late.append(KeyboardInterrupt("after the run")))
             try:
-                outcome.response = self.agent.run_with_response(**self._arguments(outcome))
-            except KeyboardInterrupt as error:
+                if self.form == "stream_events":
+                    outcome.told.extend(self.agent.stream_events(**self._arguments(outcome)))
+                else:
+                    outcome.response = self.agent.run_with_response(**self._arguments(outcome))
+            except (KeyboardInterrupt, Exception) as error:
                 outcome.raised = error
             finally:
                 signal.signal(signal.SIGINT, before)
@@ -271,7 +274,7 @@ def _forwarding(lab, example):
         def work(n: int) -> str:
             return current()(n)
 
-    return tool(work, name=name, description=example.__doc__)
+    return tool(work, name=name, description=example.__doc__, thread="caller" if name == "here" else "worker")
 
 
 def _sockets():

@@ -10,8 +10,9 @@ from cyclops_nb import FileSessionStore, InMemorySessionStore
 class WatchedStore:
     """Passes calls on to a store, with an await before and after."""
 
-    def __init__(self, inner):
+    def __init__(self, inner, awaits=1):
         self.inner = inner
+        self.awaits = awaits
         self.active = 0
 
     async def load(self, session_id):
@@ -30,7 +31,8 @@ class WatchedStore:
         assert not self.active, "two calls of one run overlap"
         self.active += 1
         try:
-            await asyncio.sleep(0)
+            for _ in range(self.awaits):
+                await asyncio.sleep(0)
             called(f"before {method.__name__}")
             await method(*args)
             called(f"after {method.__name__}")
@@ -43,4 +45,6 @@ def make_store(kind, folder):
     """Return a watched store of a kind, or None."""
     if kind is None:
         return None
+    if kind == "slow":  # so slow that the next step is over before the save is
+        return WatchedStore(InMemorySessionStore(), awaits=1000)
     return WatchedStore(InMemorySessionStore() if kind == "memory" else FileSessionStore(folder))

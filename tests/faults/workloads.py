@@ -61,7 +61,15 @@ class Log:
             self.ended.append(n)
             raise ValueError(f"broken {n}")
 
-        return [quick, slow, threaded, broken]
+        def later(n: int) -> str:
+            """Return something to be awaited."""
+            return slow(n)
+
+        def here(n: int) -> str:
+            """Return from the thread that waits for the run."""
+            return threaded(n)
+
+        return [quick, slow, threaded, broken, later, here]
 
 
 class Around(Middleware):
@@ -147,6 +155,13 @@ def workloads():
             "structured output",
             [text('{"count": "many"}', usage=(10, 5)), text('{"count": 3}', usage=(20, 6))],
             response_model=Count,
+        ),
+        Workload(
+            "tools of other kinds",
+            [
+                tool_calls(_call("later", 1), _call("here", 2), _call("here", 4), usage=(10, 5)),
+                text("It is done.", usage=(20, 6)),
+            ],
         ),
         Workload("failing tool", failing),
         Workload("tool that ends the run", failing, settings={"on_tool_error": "raise"}, ends="error"),
