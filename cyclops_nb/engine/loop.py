@@ -223,7 +223,8 @@ async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerato
             async for event in events:
                 yield event
         await state.keep_pace()
-        work.raise_interrupt()
+        if work.interrupt is not None:
+            raise work.interrupt
     finally:
         state.add([answer, *work.results()])
         state.finish_step()

@@ -75,19 +75,18 @@ class ToolStep:
         await stop_tasks([*nested, *self._tasks])
 
     def _has_failed(self) -> bool:
-        return self.fatal is not None
+        return self.fatal is not None or self.interrupt is not None
 
     @property
     def fatal(self) -> Exception | None:
         """What ends the run, if a call has failed in that way."""
         return next((outcome.fatal for outcome in map(_finished, self._tasks) if outcome and outcome.fatal), None)
 
-    def raise_interrupt(self) -> None:
-        """Raise what has stopped a call that nobody cancelled: a Ctrl-C that came while it was at work."""
-        for task in self._tasks:
-            error = task.exception() if task.done() and not task.cancelled() else None
-            if error is not None:
-                raise error
+    @property
+    def interrupt(self) -> BaseException | None:
+        """What has stopped a call that nobody cancelled: a Ctrl-C that came while it was at work."""
+        ended = (task for task in self._tasks if task.done() and not task.cancelled())
+        return next((error for error in (task.exception() for task in ended) if error is not None), None)
 
     def results(self) -> list[ToolMessage]:
         """Return a result for each call, in call order; what has not finished counts as cancelled."""

@@ -13,12 +13,12 @@ from cyclops_nb.testing import cut, end, error, error_in_stream, reply
 
 DURABILITIES = ("async", "sync", "exit")
 KINDS = {
-    ("arun_with_response", "awaits"): ("cancel", "cancel twice", "error", "interrupt"),
+    ("arun_with_response", "awaits"): ("cancel", "cancel twice", "error", "interrupt", "interrupt in a kernel"),
     ("astream_events", "awaits"): ("cancel", "cancel twice", "interrupt"),
     ("start", "awaits"): ("cancel", "cancel twice", "error"),
     ("run_with_response", "awaits"): ("signal",),
     ("stream_events", "awaits"): ("signal",),
-    ("arun_with_response", "calls"): ("cancel", "error", "interrupt", "own cancel"),
+    ("arun_with_response", "calls"): ("cancel", "error", "interrupt", "interrupt in a kernel", "own cancel"),
     ("start", "calls"): ("cancel", "error", "own cancel"),
 }
 """How runs are stopped, for each form and kind of place."""

@@ -36,6 +36,8 @@ class Injector:
     ``error``, ``interrupt``, ``own cancel``
         The await or call raises `InjectedError`, `KeyboardInterrupt` (as a signal handler would in that place), or a
         `CancelledError` that nobody has asked for.
+    ``interrupt in a kernel``
+        As ``interrupt``, on a loop that just goes on then; otherwise all tasks are cancelled, as ``asyncio.run`` does.
     """
 
     def __init__(self, kind=None, at=None, counts="awaits"):
@@ -86,7 +88,12 @@ class Injector:
         return None
 
 
-_RAISED = {"error": InjectedError, "interrupt": KeyboardInterrupt, "own cancel": asyncio.CancelledError}
+_RAISED = {
+    "error": InjectedError,
+    "interrupt": KeyboardInterrupt,
+    "interrupt in a kernel": KeyboardInterrupt,
+    "own cancel": asyncio.CancelledError,
+}
 current = Injector()
 """That of the run that goes on."""
 
