@@ -1,4 +1,8 @@
-"""What the page about sessions says, sentence by sentence."""
+"""What the page about sessions says, sentence by sentence.
+
+Not built yet, and so not here: compaction. A run near the model's input limit replaces older messages by a summary;
+``compact`` and ``acompact`` do it on demand; the summary is a message, so a saved session stays compacted.
+"""
 
 import asyncio
 import json
@@ -12,6 +16,12 @@ from cyclops_nb import Agent, AgentConfig, ImagePart, Middleware, ModelError, Se
 from cyclops_nb.stores import FileSessionStore, InMemorySessionStore, SessionStore
 from cyclops_nb.testing import error, gate, reasoning, reply, text, tool_call, tool_calls
 from cyclops_nb.threads import run_in_thread
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    """Give a store of each kind."""
+    return InMemorySessionStore() if request.param == "memory" else FileSessionStore(tmp_path)
 
 
 def remembers_names(request):
@@ -273,6 +283,60 @@ class TestStore:
         assert asyncio.run(answer("u1", "What is my name?")) == "Your name is Alice."
         assert asyncio.run(answer("u2", "What is my name?")) == "I do not know."
 
+    def test_the_second_reply_example(self, serve, tmp_path):
+        """With a store given to the agent only load is left: a reply in another process knows the last."""
+
+        def new_process():
+            store = FileSessionStore(tmp_path)
+            agent = agent_for(serve(remembers_names), session_store=store)
+
+            async def reply(user_id: str, message: str) -> str:
+                session = await store.load(user_id) or Session(id=user_id)
+                return await agent.arun(message, session=session)
+
+            return reply
+
+        asyncio.run(new_process()("alice", "My name is Alice."))
+        assert asyncio.run(new_process()("alice", "What is my name?")) == "Your name is Alice."
+        assert asyncio.run(new_process()("bob", "What is my name?")) == "I do not know."
+
+    def test_save_replaces_and_add_messages_adds(self, ask, store):
+        """Save replaces the stored session; add_messages adds to its end and stores its usage."""
+        session = Session("s")
+        ask(text("one", usage=(5, 1))).run("first", session=session)
+        asyncio.run(store.save(session))
+        session.truncate(0)
+        asyncio.run(store.save(session))
+        assert asyncio.run(store.load("s")).messages == []
+        ask(text("two", usage=(7, 1))).run("second", session=session)
+        asyncio.run(store.add_messages(session, session.messages))
+        stored = asyncio.run(store.load("s"))
+        assert roles(stored) == [("user", "second"), ("assistant", "two")]
+        assert stored.usage == session.usage == Usage(2, 12, 2)
+
+    def test_delete_removes(self, store):
+        """A deleted session is not there any more; an unknown one is deleted without a word."""
+        asyncio.run(store.save(Session("s")))
+        asyncio.run(store.delete("s"))
+        asyncio.run(store.delete("s"))
+        assert asyncio.run(store.load("s")) is None
+
+    def test_a_memory_store_keeps_sessions_in_the_process(self):
+        """Another store object does not have them."""
+        store = InMemorySessionStore()
+        asyncio.run(store.save(Session("s")))
+        assert asyncio.run(store.load("s")).id == "s"
+        assert asyncio.run(InMemorySessionStore().load("s")) is None
+
+    @pytest.mark.parametrize("session_id", ["../x", "a/b", "a b", "ä", "", "."])
+    def test_ids_of_files_are_letters_digits_and_two_signs(self, tmp_path, session_id):
+        """Ids must be letters, digits, _ or -."""
+        store = FileSessionStore(tmp_path)
+        with pytest.raises(ValueError, match="id"):
+            asyncio.run(store.load(session_id))
+        asyncio.run(store.save(Session("User_7-b")))
+        assert [path.name for path in tmp_path.iterdir()] == ["User_7-b.jsonl"]
+
     def test_any_class_with_the_four_methods_is_a_store(self, ask):
         """There is nothing to inherit from."""
         store = RecordingStore()
@@ -387,6 +451,18 @@ class TestDurability:
         agent = ask(text("a"), session_store=store)
         with pytest.raises(OSError, match="disk full"):
             asyncio.run(agent.arun("x", session=Session("s")))
+
+    def test_what_could_not_be_saved_is_stored_by_the_next_run_or_by_hand(self, ask):
+        """The session in memory still has the whole transcript."""
+        store = RecordingStore(fail=lambda number: OSError("disk full") if number == 1 else None)
+        agent = ask(text("one"), text("two"), session_store=store)
+        session = Session("s")
+        with pytest.raises(OSError, match="disk full"):
+            agent.run("first", session=session)
+        asyncio.run(store.save(session))
+        assert roles(store.stored("s")) == [("user", "first"), ("assistant", "one")]
+        agent.run("second", session=session)
+        assert shape(store.stored("s")) == "uaua"
 
     def test_with_async_the_error_comes_with_the_next_save(self, ask):
         """The save of the first step fails while the second step runs, and ends the run after it."""
