@@ -32,6 +32,7 @@ _PLACES = {
         "AnyMessage", "AssistantMessage", "FilePart", "ImagePart", "Message", "Part", "ReasoningPart",
         "SummaryMessage", "TextPart", "ToolCall", "ToolMessage", "UserMessage",
     ],
+    "middleware.approval": ["Approval"],
     "models.base": ["ModelRequest"],
     "response": ["AgentResponse", "Answer"],
     "runs": ["Run"],

@@ -27,6 +27,7 @@ ROWS = [
     {"models"},
     {"engine"},
     {"portal", "ticker", "handle", "readings", "agent"},
+    {"middleware"},
     {"frames", "interop"},
     {"display"},
     {"testing"},
