@@ -84,8 +84,27 @@ class RunsContract:
         expect(await third.load("study-2") is None, "what the second store object deleted is there for the third one")
 
     @rule(
-        "See which test above fails as well; if none does, compare the calls that a run makes with those in this page."
+        "Do the calls in the order in which they come (one worker thread, or a queue): what a cancelled call has begun "
+        "in a thread or on a server must have ended, or be dropped, before the next call writes."
     )
+    def test_a_cancelled_call_does_not_come_late(self, open_store: OpenStore) -> None:
+        """A call that was cancelled changes nothing once a later call has returned."""
+        store, session = open_store(), talk("study-1")
+        run(store.save(session))
+
+        async def cancel_and_save(awaits: int) -> None:
+            adding = asyncio.ensure_future(store.add_messages(session, say(session, "q", f"{awaits}")))
+            for _ in range(awaits):
+                await asyncio.sleep(0)
+            adding.cancel()
+            await asyncio.wait([adding])
+            await store.save(session)
+
+        for awaits in range(1, 6):
+            run(cancel_and_save(awaits))  # the end of its loop waits for threads that still write
+            same(run(store.load("study-1")), session, "when a save had followed an add_messages that was cancelled")
+
+    @rule("See which other test fails as well, and mend that first.")
     async def test_runs_are_stored(self, open_store: OpenStore) -> None:
         """What a run leaves in the session is what the store has, with each durability, and the next run goes on."""
         store = open_store()
@@ -119,7 +138,7 @@ class RunsContract:
         expect(counts == [0, 3, 5], f"tools in steps 1, 2 and 3 find {counts} messages stored, not [0, 3, 5]")
 
     @rule(
-        "See which test above fails as well; a run that stops ends with an `add_messages`, often one without messages."
+        "See which other test fails as well; a run that stops ends with an `add_messages`, often one without messages."
     )
     async def test_runs_that_stop_are_stored(self, open_store: OpenStore) -> None:
         """What a run that fails, or is cancelled, leaves in the session is stored, and the session can go on."""
