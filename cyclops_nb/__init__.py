@@ -33,6 +33,7 @@ _PLACES = {
         "SummaryMessage", "TextPart", "ToolCall", "ToolMessage", "UserMessage",
     ],
     "middleware.approval": ["Approval"],
+    "middleware.redaction": ["Redaction"],
     "models.base": ["ModelRequest"],
     "response": ["AgentResponse", "Answer"],
     "runs": ["Run"],

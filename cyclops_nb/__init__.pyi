@@ -144,6 +144,7 @@ from cyclops_nb.messages import (
     UserMessage as UserMessage,
 )
 from cyclops_nb.middleware.approval import Approval as Approval
+from cyclops_nb.middleware.redaction import Redaction as Redaction
 from cyclops_nb.models.base import ModelRequest as ModelRequest
 from cyclops_nb.response import (
     AgentResponse as AgentResponse,

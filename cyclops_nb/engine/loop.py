@@ -38,11 +38,11 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
     saver = Saver(plan.store, state.session, plan.durability)
     is_closed = True  # what holds at each yield, should the reader never ask for more
     try:
-        state.begin()
+        failure = _begin(state)
         try:
             yield RunStarted(session_id=state.session.id, model=plan.config.model, **state.place)
-            async with Owned(_steps(state, saver)) as events:
-                is_closed = False
+            is_closed = False
+            async with Owned(_steps(state, saver, failure)) as events:
                 async for event in events:
                     is_closed = True
                     yield event
@@ -59,6 +59,15 @@ async def run_events(state: RunState) -> AsyncGenerator[Event, None]:
     yield RunFinished(run=state.run, content=state.content(), **state.place)
     if state.interrupt is not None:
         raise state.interrupt
+
+
+def _begin(state: RunState) -> Exception | None:
+    """Begin, or return what a filter of texts has failed with: the session is as before then, and is not saved."""
+    try:
+        state.begin()
+    except Exception as error:  # noqa: BLE001 - filters are the user's own
+        return error
+    return None
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -96,6 +105,8 @@ async def _save_end(state: RunState, saver: Saver) -> None:
     except Exception as error:  # noqa: BLE001 - a store may raise anything
         _add_store_error(state, error)
     state.end()
+    if not state.is_begun:
+        return
     try:
         await saver.run_ended()
     except Exception as error:  # noqa: BLE001 - as above
@@ -113,7 +124,9 @@ def _add_store_error(state: RunState, error: Exception) -> None:
             note_store_error(first, error)
 
 
-async def _steps(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:
+async def _steps(state: RunState, saver: Saver, failure: Exception | None) -> AsyncGenerator[Event, None]:
+    if failure is not None:
+        raise failure
     limit = state.plan.config.max_iterations
     complaints = 0
     for step in range(1, limit + 1):
@@ -124,31 +137,32 @@ async def _steps(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:
                 yield event
         await state.keep_pace()
         answer = _answer(state)
+        kept = state.filters.message(answer)  # an answer whose filter fails is neither kept nor acted upon
         if answer.tool_calls:
-            async with Owned(_use_tools(state, answer)) as events:
+            async with Owned(_use_tools(state, answer, kept)) as events:
                 async for event in events:
                     yield event
             if step == limit:
                 state.out_of_steps = True
                 raise steps.out_of_steps(limit)
         else:
-            complaint = _keep_answer(state, answer, is_last_try=bool(complaints) or step == limit)
+            complaint = _keep_answer(state, answer, kept, is_last_try=bool(complaints) or step == limit)
             state.is_answered = complaint is None
-            yield _step_finished(state, answer)
+            yield _step_finished(state, kept)
             if complaint is None:
                 return
             complaints += 1
         await saver.step_done()
 
 
-def _keep_answer(state: RunState, answer: AssistantMessage, *, is_last_try: bool) -> str | None:
+def _keep_answer(state: RunState, answer: AssistantMessage, kept: AssistantMessage, *, is_last_try: bool) -> str | None:
     """Put a final answer into the transcript; return what is wrong with it if the model is to try again."""
-    added: list[Message] = [answer]
+    added: list[Message] = [kept]
     complaint = None
     wanted = state.plan.output
     if wanted is not None:
         verdict = wanted.judge(answer.text)
-        complaint = verdict.complaint
+        complaint = None if verdict.complaint is None else state.filters.text(verdict.complaint)
         state.output = verdict.output
         if complaint is not None and not is_last_try:
             added.append(UserMessage(complaint, run_id=state.run.id))
@@ -166,6 +180,7 @@ async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
 
     async def ask_model(request: ModelRequest) -> AssistantMessage:
         nonlocal is_retry
+        request = state.filtered(request)
         if is_retry:
             mailbox.put(StepStarted(**state.place))
         is_retry = True
@@ -210,13 +225,13 @@ def _answer(state: RunState) -> AssistantMessage:
     return message if message.run_id == state.run.id else message.model_copy(update={"run_id": state.run.id})
 
 
-async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerator[Event, None]:
+async def _use_tools(state: RunState, answer: AssistantMessage, kept: AssistantMessage) -> AsyncGenerator[Event, None]:
     """Run the calls of an answer; answer and results enter the transcript together, however this ends."""
-    work = ToolStep(state, answer.tool_calls)
+    work = ToolStep(state, answer.tool_calls, kept.tool_calls)
     if steps.what_next(answer) == "refuse_tools":
-        state.add([answer, *work.refused(steps.CUT_BY_LENGTH)])
+        state.add([kept, *work.refused(steps.CUT_BY_LENGTH)])
         state.finish_step()
-        yield _step_finished(state, answer)
+        yield _step_finished(state, kept)
         return
     try:
         async with Owned(work.events()) as events:
@@ -226,11 +241,11 @@ async def _use_tools(state: RunState, answer: AssistantMessage) -> AsyncGenerato
         if work.interrupt is not None:
             raise work.interrupt
     finally:
-        state.add([answer, *work.results()])
+        state.add([kept, *work.results()])
         state.finish_step()
         fatal = work.fatal
         await work.stop()
-    yield _step_finished(state, answer)
+    yield _step_finished(state, kept)
     if fatal is not None:
         raise fatal
 

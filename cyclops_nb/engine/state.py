@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Durability, config_key
+from cyclops_nb.engine.filters import TextFilter
 from cyclops_nb.engine.middleware import Middleware
 from cyclops_nb.engine.output import OutputType
 from cyclops_nb.errors import ConfigError, error_text
@@ -95,6 +96,9 @@ class RunState:
     def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
         self.session = plan.session
+        self.filters = TextFilter(plan.middleware, plan.tools)
+        self.config = plan.config
+        """The settings as they may be sent and kept."""
         self.step = 0
         self.messages: list[Message] = []
         """What the run has put into the transcript."""
@@ -109,6 +113,8 @@ class RunState:
         self.output: Any = None
         self.is_claimed = False
         """Whether the session is marked as being in this run."""
+        self.is_begun = False
+        """Whether the input stands in the session."""
         self._is_usage_complete = True
         self._started = time.perf_counter()
         self._completions: list[tuple[Any, float | None]] = []
@@ -138,14 +144,20 @@ class RunState:
             self.is_claimed = True
 
     def begin(self) -> None:
-        """Put the input, the settings and the run's record into the session."""
+        """Put the input, the settings and the run's record into the session; nothing is changed if a filter fails."""
+        self.config = self.filters.config(self.plan.config)
+        added = [message.model_copy(update={"run_id": self.run.id}) for message in self.plan.input]
+        added = [self.filters.message(message) for message in added]
+        if self.filters:
+            self.filters.clean(self.session)
         tools = [tool.schema() for tool in self.plan.tools.values()]
-        snapshot = self.plan.config.snapshot(host=self.plan.model.endpoint.host, tools=tools)
+        snapshot = self.config.snapshot(host=self.plan.model.endpoint.host, tools=tools)
         key = config_key(snapshot)
         self.session.configs.setdefault(key, snapshot)
         self.run = self.run.model_copy(update={"config": key})
         self.session.runs.append(self.run)
-        self.add([message.model_copy(update={"run_id": self.run.id}) for message in self.plan.input])
+        self.add(added)
+        self.is_begun = True
 
     def add(self, messages: Sequence[Message]) -> None:
         """Extend the transcript, in one go: it is valid at every instant."""
@@ -163,7 +175,7 @@ class RunState:
         """Return what the model is asked in the present step."""
         plan = self.plan
         return ModelRequest(
-            config=plan.config,
+            config=self.config,
             messages=tuple(self.session.messages),
             tools=tuple(tool.schema() for tool in plan.tools.values()),
             response_schema=plan.output.schema if plan.output is not None else None,
@@ -171,6 +183,15 @@ class RunState:
             step=self.step,
             hosts={run.id: self._host_of(run) for run in self.session.runs},
         )
+
+    def filtered(self, request: ModelRequest) -> ModelRequest:
+        """Return `request` as it may be sent: what middleware has put into it has not passed the filters yet."""
+        if not self.filters:
+            return request
+        passed = set(map(id, self.session.messages))
+        messages = (item if id(item) in passed else self.filters.message(item) for item in request.messages)
+        config = request.config if request.config is self.config else self.filters.config(request.config)
+        return request.replace(messages=tuple(messages), config=config)
 
     def _host_of(self, run: Run) -> str:
         settings = self.session.configs.get(run.config or "", {})
@@ -223,8 +244,11 @@ class RunState:
         self._replace_record(
             usage_complete=self._is_usage_complete,
             stop_reason=self.stop_reason,
-            error=None if error is None else RunError(type=type(error).__name__, message=error_text(error)),
+            error=None if error is None else RunError(type=type(error).__name__, message=self._told(error)),
         )
+
+    def _told(self, error: Exception) -> str:
+        return self.filters.text_or(error_text(error), "(withheld: it could not be filtered)")
 
     @property
     def stop_reason(self) -> StopReason:
@@ -270,7 +294,7 @@ class RunState:
             messages=tuple(self.messages),
             # a cancel that came when all was done, and only being saved, has changed nothing
             error=self.error or (self.interrupt if self.run.stop_reason == "cancelled" else None),
-            partial=self.completion.text if self.completion is not None else "",
+            partial=self.filters.text_or(self.completion.text, "") if self.completion is not None else "",
             session=self.session,
         )
 

@@ -24,6 +24,7 @@ from cyclops_nb.tools import RunContext, Tool
 __all__ = ["ToolStep"]
 
 _CANCELLED = "This call was cancelled before it had a result."
+_WITHHELD = "The result is withheld: it could not be filtered."
 _OTHER_LOOP = ("different loop", "different event loop", "attached to a different")
 _LOOP_HINT = (
     " (This tool uses something made on another event loop, such as a client or lock made in a notebook cell: make it"
@@ -46,23 +47,29 @@ class ToolStep:
         The run.
     calls : sequence of ToolCall
         What the model asked for.
+    kept : sequence of ToolCall
+        The same calls as the transcript keeps them.
     """
 
-    def __init__(self, state: RunState, calls: tuple[ToolCall, ...]) -> None:
+    def __init__(self, state: RunState, calls: tuple[ToolCall, ...], kept: tuple[ToolCall, ...]) -> None:
         self._state = state
         self._calls = calls
+        self._kept = kept
         self._mailbox = Mailbox()
         self._tasks: list[asyncio.Task[_Outcome]] = []
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Run all calls, telling what happens; the results stand in `results` also when this is stopped early."""
         place = self._state.place
-        for call in self._calls:
+        for call in self._kept:
             yield ToolCallReady(call=call, **place)
         await self._state.keep_pace()
         context = contextvars.copy_context()
         context.run(CURRENT_RUN.set, self._state)
-        self._tasks.extend(asyncio.create_task(self._run(call), context=context.copy()) for call in self._calls)
+        self._tasks.extend(
+            asyncio.create_task(self._run(call, kept), context=context.copy())
+            for call, kept in zip(self._calls, self._kept, strict=True)
+        )
         async with Owned(self._mailbox.until_done(self._tasks, self._has_failed)) as events:
             async for event in events:
                 yield event
@@ -91,20 +98,20 @@ class ToolStep:
     def results(self) -> list[ToolMessage]:
         """Return a result for each call, in call order; what has not finished counts as cancelled."""
         outcomes = [_finished(task) for task in self._tasks]
-        outcomes += [None] * (len(self._calls) - len(outcomes))
+        outcomes += [None] * (len(self._kept) - len(outcomes))
         return [
             outcome.message if outcome else self._message(call, _CANCELLED, "cancelled")
-            for call, outcome in zip(self._calls, outcomes, strict=True)
+            for call, outcome in zip(self._kept, outcomes, strict=True)
         ]
 
     def refused(self, text: str) -> list[ToolMessage]:
         """Return an error result for each call, none of which is run."""
-        return [self._message(call, text, "error") for call in self._calls]
+        return [self._message(call, text, "error") for call in self._kept]
 
     def _message(self, call: ToolCall, content: Any, status: Any, **fields: Any) -> ToolMessage:
         return ToolMessage(call.id, call.name, content, status=status, run_id=self._state.run.id, **fields)
 
-    async def _run(self, call: ToolCall) -> _Outcome:
+    async def _run(self, call: ToolCall, kept: ToolCall) -> _Outcome:
         """Run one call through all middleware; never raises but when it is cancelled."""
         started = time.perf_counter()
         run = around_tool(self._state.plan.middleware, self._execute)
@@ -116,11 +123,19 @@ class ToolStep:
                 raise
             message = self._message(call, describe(error), "error")
             outcome = _Outcome(message, error if isinstance(error, Exception) else RuntimeError(describe(error)))
+        outcome = self._filtered(outcome, kept)
         duration = time.perf_counter() - started
         message = outcome.message.model_copy(update={"duration": duration})
         place = self._state.place
         self._mailbox.put(ToolResult(message=message, duration=duration, **place))
         return _Outcome(message, outcome.fatal)
+
+    def _filtered(self, outcome: _Outcome, kept: ToolCall) -> _Outcome:
+        """Return `outcome` as it may be kept; what cannot be filtered is withheld."""
+        try:
+            return outcome._replace(message=self._state.filters.message(outcome.message))
+        except Exception as error:  # noqa: BLE001 - filters are the user's own
+            return _Outcome(self._message(kept, _WITHHELD, "error"), outcome.fatal or error)
 
     def _checked(self, call: ToolCall, returned: Any) -> ToolMessage:
         """Return what middleware gave back, tied to this call."""

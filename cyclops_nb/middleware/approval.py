@@ -7,6 +7,7 @@ of one step run together, but there they queue up, so questions come one after a
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
@@ -24,10 +25,12 @@ Ask = Callable[[ToolCall], bool | str | Awaitable[bool | str]]
 _SHOWN = 2000
 """Characters of the arguments that a question shows."""
 _REFUSED = "The user did not allow this call, and it was not run."
-_NOBODY = (
-    "This call needs the user's approval, but nobody could be asked here, so it was not run. "
-    "(Pass a function to Approval(ask=...) to decide where no cell can ask.)"
+_NOBODY = "This call needs the user's approval, but nobody could be asked here, so it was not run."
+_NOBODY_WARNING = (
+    "tool calls were not run, because nobody could be asked to approve them here: pass a function, Approval(ask=...)"
 )
+_ASKING = threading.Lock()
+"""Held while a question waits for its answer: runs on other threads may have questions, too."""
 
 
 class Approval(Middleware):
@@ -71,7 +74,10 @@ class Approval(Middleware):
         state = CURRENT_RUN.get()
         waiting_thread = None if state is None else state.plan.caller
         if self._ask is None:
-            return _NOBODY if waiting_thread is None else await waiting_thread(partial(self._question, call))
+            verdict = None if waiting_thread is None else await waiting_thread(partial(self._question, call))
+            if verdict is None and state is not None:
+                state.warn(_NOBODY_WARNING)
+            return _NOBODY if verdict is None else verdict
         if inspect.iscoroutinefunction(self._ask):
             verdict = await self._ask(call)
         else:
@@ -79,17 +85,18 @@ class Approval(Middleware):
             verdict = await (run_in_thread(ask) if waiting_thread is None else waiting_thread(ask))
         return _checked(await verdict if inspect.isawaitable(verdict) else verdict)
 
-    def _question(self, call: ToolCall) -> bool | str:
-        """Ask in the cell or terminal; called on the thread that waits for the run."""
-        if call.name in self._always:  # since this question was queued
-            return True
-        try:
-            answer = input(_prompt(call)).strip()
-        except (EOFError, OSError, NotImplementedError):  # no terminal; a front end that cannot ask
-            return _NOBODY
-        word = answer.lower()
-        if word in {"a", "always"}:
-            self._always.add(call.name)
+    def _question(self, call: ToolCall) -> bool | str | None:
+        """Ask in the cell or terminal; called on the thread that waits for the run. None: nobody is there."""
+        with _ASKING:
+            if call.name in self._always:  # since this question was queued
+                return True
+            try:
+                answer = input(_prompt(call)).strip()
+            except (EOFError, OSError, RuntimeError, ValueError):
+                return None  # a front end that cannot ask; no terminal, or one that was closed
+            word = answer.lower()
+            if word in {"a", "always"}:
+                self._always.add(call.name)
         if word in {"y", "yes", "a", "always"}:
             return True
         return False if word in {"n", "no", ""} else f"{_REFUSED} They said: {answer}"
