@@ -199,6 +199,8 @@ class Waiter:
         self._is_working = False
         """Whether this thread is inside a tool."""
         self._interrupts = 0
+        self._is_nested = False
+        """Whether the reader itself runs on the portal."""
 
     def on_this_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
         """Have the waiting thread call `function`; called on the loop of the run."""
@@ -262,6 +264,7 @@ class Waiter:
     def events(self, handle: RunHandle) -> Iterator[Event]:
         """Yield all events of `handle` as they come."""
         self._handle = handle
+        self._is_nested = portal().is_here
         while True:
             if not handle.has_come(self._wanted):
                 handle.call(self._release)
@@ -276,10 +279,13 @@ class Waiter:
         self._queue.put(None)
 
     def leave(self, handle: RunHandle) -> None:
-        """Cancel `handle`, if it is not done, and wait until its session is in order."""
+        """Cancel `handle`, if it is not done, and wait until its session is in order, or for a second Ctrl-C."""
         self._handle = handle
         self._cancel()
-        self.wait(handle)
+        # the garbage collector closes a forgotten stream on whatever thread it runs: the portal's must not wait
+        is_collected = portal().is_here and not self._is_nested
+        if not handle.done and self._interrupts <= 1 and not is_collected:
+            self.wait(handle)
 
     def _cancel(self) -> None:
         self._is_stopping = True

@@ -17,7 +17,7 @@ import contextvars
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sized
 from typing import Any, TypeVar
 
 from cyclops_nb.errors import CyclopsError
@@ -109,7 +109,14 @@ class Portal:
             import nest_asyncio
 
             nest_asyncio.apply(self._loop)
-        self._loop.run_until_complete(waiting)
+        queue: Sized = self._loop._ready  # type: ignore[attr-defined]  # noqa: SLF001
+        count = len(queue)
+        try:
+            self._loop.run_until_complete(waiting)
+        finally:
+            # asyncio's own loop, below the first nested call, has counted these and takes as many
+            for _ in range(count - len(queue)):
+                self._loop.call_soon(lambda: None)
 
     def shut_down(self) -> None:
         """End all runs, close what the loop holds, and the loop."""

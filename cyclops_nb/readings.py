@@ -18,6 +18,7 @@ from cyclops_nb.engine.loop import run_events
 from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.persistence import uncancelled
 from cyclops_nb.engine.state import RunState
+from cyclops_nb.errors import CyclopsError
 from cyclops_nb.events import Event, StepFinished, TextDelta
 from cyclops_nb.response import AgentResponse, Answer
 from cyclops_nb.ticker import ticking
@@ -53,6 +54,11 @@ class Feed:
             self._pacing = asyncio.get_running_loop().create_future()
             await self._pacing
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a reader waits."""
+        return self._asking is not None
+
     async def ask(self) -> None:
         """Ask for another event, and wait until something has happened."""
         self._asking = asyncio.get_running_loop().create_future()
@@ -70,10 +76,15 @@ class Feed:
 
     async def drive(self, state: RunState) -> None:
         """Run, putting the events here."""
-        async with Owned(run_events(state)) as told:
-            async for event in told:
-                self.events.append(event)
-                self.wake()
+        with ticking():  # not only while an event is awaited: a stop may come while the reader awaits something else
+            async with Owned(run_events(state)) as told:
+                async for event in told:
+                    self.events.append(event)
+                    self.wake()
+
+
+_KEPT: set[asyncio.Task[None]] = set()
+"""A loop only keeps weak references to its tasks, and a stream in a reference cycle would take its own along."""
 
 
 class EventStream(AsyncIterator[Event]):
@@ -95,17 +106,26 @@ class EventStream(AsyncIterator[Event]):
         if self._task is None:
             self._task = asyncio.create_task(feed.drive(self._state))
             self._task.add_done_callback(feed.wake)
-        with ticking():
-            while not feed.events and not self._task.done():
-                try:
-                    await feed.ask()
-                except BaseException:  # a cancel, or a Ctrl-C
-                    await self.aclose()
-                    raise
+            _KEPT.add(self._task)
+            self._task.add_done_callback(_KEPT.discard)
+        self._check_loop(self._task)
+        if feed.is_asked:
+            raise CyclopsError("another task is waiting for the next event of this stream: it has one reader at a time")
+        while not feed.events and not self._task.done():
+            try:
+                await feed.ask()
+            except BaseException:  # a cancel, or a Ctrl-C
+                await self.aclose()
+                raise
         if feed.events:
             return feed.events.popleft()
         await self._finish()
         raise StopAsyncIteration
+
+    @staticmethod
+    def _check_loop(task: asyncio.Task[None]) -> None:
+        if not task.done() and task.get_loop() is not asyncio.get_running_loop():
+            raise CyclopsError("the stream was begun on another event loop: read and close it there")
 
     async def _finish(self) -> None:
         """Raise what the run failed with, once."""
@@ -120,6 +140,7 @@ class EventStream(AsyncIterator[Event]):
         self._state = None
         task = self._task
         if task is not None and not task.done():
+            self._check_loop(task)
             task.cancel()
             interrupt = await uncancelled(task)
             if interrupt is not None:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 from queue import Empty
 
 import pytest
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager
 
 from cyclops_nb.testing import ScriptedServer, gate, reply, text, tool_call
 
 SECONDS = 60
+PROJECT = Path(__file__).parents[1]
 
 
 class Kernel:
-    """A kernel and a client of it."""
+    """A kernel and a client of it; `python` is the interpreter to run it with, if not this one."""
 
-    def __init__(self):
-        self.manager, self.client = start_new_kernel(startup_timeout=SECONDS)
+    def __init__(self, python=sys.executable):
+        self.manager = KernelManager()
+        self.manager.kernel_spec.argv[0] = str(python)
+        self.manager.start_kernel()
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=SECONDS)
 
     def close(self):
         self.client.stop_channels()
@@ -28,8 +37,46 @@ class Kernel:
         return self.client.execute(code)
 
     def outcome(self, cell):
-        """Wait for a queued cell and return its status and what it printed or showed."""
+        """Wait for a queued cell and return what it printed or showed, and the error it ended with."""
         shown = []
+        for kind, content in self._messages(cell):
+            if kind == "stream":
+                shown.append(content["text"])
+            elif kind == "execute_result":
+                shown.append(content["data"]["text/plain"])
+            elif kind == "error":
+                shown.append(f"{content['ename']}: {content['evalue']}")
+        return "".join(shown).strip()
+
+    def wait_until_printed(self, cell, text):
+        """Wait until a cell that still runs has printed this."""
+        printed = ""
+        for kind, content in self._messages(cell):
+            if kind == "stream":
+                printed += content["text"]
+            if text in printed:
+                return
+        raise AssertionError(f"the cell has ended and printed {printed!r} only")
+
+    def wait_until_asked(self, cell, held):
+        """Wait until the server stands at a gate that a cell's run comes to."""
+        try:
+            held.wait_reached(SECONDS)
+        except TimeoutError:
+            self.manager.interrupt_kernel()
+            raise AssertionError(f"the server was not asked; the cell says {self.outcome(cell)!r}") from None
+
+    def reply(self, cell):
+        """Wait for the reply to a cell and return its status."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            message = self.client.get_shell_msg(timeout=SECONDS)
+            if message["parent_header"].get("msg_id") == cell:
+                return message["content"]["status"]
+        raise TimeoutError("the cell was not replied to")
+
+    def _messages(self, cell):
+        """Yield kind and content of what a cell publishes, until it has ended."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             try:
@@ -38,26 +85,54 @@ class Kernel:
                 continue
             if message["parent_header"].get("msg_id") != cell:
                 continue
-            content = message["content"]
-            if message["msg_type"] == "stream":
-                shown.append(content["text"])
-            elif message["msg_type"] == "execute_result":
-                shown.append(content["data"]["text/plain"])
-            elif message["msg_type"] == "error":
-                shown.append(f"{content['ename']}: {content['evalue']}")
-            elif message["msg_type"] == "status" and content["execution_state"] == "idle":
-                return "".join(shown).strip()
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                return
+            yield message["msg_type"], message["content"]
         raise TimeoutError("the cell did not end")
 
     def run(self, code):
         """Run a cell to its end."""
         return self.outcome(self.send(code))
 
+    def prepare(self, code):
+        """Run a cell that is to show nothing."""
+        assert self.run(code) == ""
 
-@pytest.fixture
-def kernel():
+
+@pytest.fixture(scope="session")
+def older_python(tmp_path_factory):
+    """Install the project beside the last ipykernel of the generation before, and return that interpreter."""
+    folder = tmp_path_factory.mktemp("ipykernel")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = next(path for path in (folder / "bin" / "python", folder / "Scripts" / "python.exe") if path.exists())
+    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check"]
+    subprocess.run([*install, PROJECT, "ipykernel==6.31.*"], check=True)
+    return python
+
+
+def kernel_of(request):
+    """Start a kernel of the generation that a fixture is asked for."""
+    kernel = Kernel(sys.executable if request.param == "installed" else request.getfixturevalue("older_python"))
+    version = kernel.run("import ipykernel; print(ipykernel.__version__)")
+    assert version.startswith("6.31.") == (request.param == "6.31")
+    return kernel
+
+
+KERNELS = ["installed", pytest.param("6.31", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request):
     """A fresh kernel."""
-    kernel = Kernel()
+    kernel = kernel_of(request)
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def long_kernel(request):
+    """Give one kernel for all tests of stops: it lives through all of them."""
+    kernel = kernel_of(request)
     yield kernel
     kernel.close()
 
@@ -90,7 +165,7 @@ class TestCells:
             "print(len(session.messages))": "20",
         }
         with ScriptedServer([text(f"a{number}") for number in range(1, 11)]) as server:
-            kernel.run(setup_cell(server))
+            kernel.prepare(setup_cell(server))
             queued = [(kernel.send(code), expected) for code, expected in cells.items()]
             assert [kernel.outcome(cell) for cell, _ in queued] == [expected for _, expected in queued]
 
@@ -98,7 +173,7 @@ class TestCells:
         """Nesting works in a cell, and cells after it run on."""
         script = [tool_call("ask", {}), text("inner"), text("outer")]
         with ScriptedServer(script) as server:
-            kernel.run(setup_cell(server))
+            kernel.prepare(setup_cell(server))
             code = """
 async def ask() -> str:
     "Ask another agent."
@@ -111,7 +186,7 @@ print(Agent("scripted", tools=[ask], base_url=agent.config.base_url).run("outer?
     def test_a_widget_callback_may_call_a_sync_form(self, kernel):
         """A click on a button runs the agent."""
         with ScriptedServer(text("clicked")) as server:
-            kernel.run(setup_cell(server))
+            kernel.prepare(setup_cell(server))
             button = kernel.run("""
 import ipywidgets
 answers = []
@@ -145,9 +220,9 @@ class TestInterrupt:
         """An interrupt cancels the run, nothing is appended later, and the next run works."""
         held = gate()
         with ScriptedServer([reply(text("half"), held, text("whole")), text("again")]) as server:
-            kernel.run(setup_cell(server))
+            kernel.prepare(setup_cell(server))
             cell = kernel.send(call)
-            held.wait_reached(SECONDS)
+            kernel.wait_until_asked(cell, held)
             kernel.manager.interrupt_kernel()
             assert kernel.outcome(cell).startswith(raised)
             shown = kernel.run("print([m.role for m in session.messages], session.runs[-1].stop_reason, session.busy)")
@@ -158,11 +233,189 @@ class TestInterrupt:
         """The cell ends at once; the run in the background is not its own, and goes on."""
         held = gate()
         with ScriptedServer(reply(text("half"), held, text(" whole"))) as server:
-            kernel.run(setup_cell(server))
-            kernel.run("handle = agent.start('q', session=session)")
+            kernel.prepare(setup_cell(server))
+            kernel.prepare("handle = agent.start('q', session=session)")
             cell = kernel.send("await handle")
-            held.wait_reached(SECONDS)
+            kernel.wait_until_asked(cell, held)
             kernel.manager.interrupt_kernel()
             assert kernel.outcome(cell).startswith("CancelledError")
             held.release()
             assert kernel.run("print(handle.result().content)") == "half whole"
+
+
+def stop_cell(server, folder):
+    """Return the first cell of a notebook whose runs are stopped: with tools, and a store, that can be waited for."""
+    return f"""
+import asyncio, pathlib, threading
+from cyclops_nb import Agent, InMemorySessionStore, Session
+released, ended = threading.Event(), threading.Event()
+def blocks(released=released, ended=ended) -> str:
+    print("begun", flush=True)
+    released.wait(60)
+    ended.set()
+    return "late"
+async def waits() -> str:
+    print("begun", flush=True)
+    await asyncio.Event().wait()
+async def cleans_up() -> str:
+    try:
+        print("begun", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("cleaning", flush=True)
+        while not pathlib.Path({str(folder / "free")!r}).exists():
+            await asyncio.sleep(0.01)
+class SlowStore(InMemorySessionStore):
+    async def save(self, session):
+        if not pathlib.Path({str(folder / "free")!r}).exists():
+            print("begun", flush=True)
+            while not pathlib.Path({str(folder / "free")!r}).exists():
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+        await super().save(session)
+settings = dict(base_url={server.base_url!r}, tools=[blocks, waits, cleans_up])
+session, store = Session(), InMemorySessionStore()
+agent = Agent("scripted", session_store=store, **settings)
+"""
+
+
+LOOK = """
+from cyclops_nb.transcript import check
+check(session.messages)
+letters = "".join(item.role[0] if item.role != "tool" else item.status[0] for item in session.messages)
+print(letters, session.runs[-1].stop_reason, session.busy, await store.load(session.id) == session)
+"""
+CALLS = {
+    "agent.run('q', session=session)": "KeyboardInterrupt",
+    "agent.run_with_response('q', session=session)": "KeyboardInterrupt",
+    "for _ in agent.stream('q', session=session): pass": "KeyboardInterrupt",
+    "for _ in agent.stream_events('q', session=session): pass": "KeyboardInterrupt",
+    "await agent.arun('q', session=session)": "CancelledError",
+    "async for _ in agent.astream_events('q', session=session): pass": "CancelledError",
+}
+SYNC_CALLS = [call for call, raised in CALLS.items() if raised == "KeyboardInterrupt"]
+
+
+@pytest.mark.slow
+class TestStopButton:
+    """The kernel's stop button, in kernels of two generations."""
+
+    @pytest.mark.parametrize("call", CALLS)
+    @pytest.mark.parametrize(
+        ("place", "left"),
+        [
+            ("completion", "u cancelled"),
+            ("blocks", "uac cancelled"),
+            ("waits", "uac cancelled"),
+            ("save", "ua completed"),
+        ],
+    )
+    def test_wherever_the_run_is(self, long_kernel, tmp_path, call, place, left):
+        """The run ends and is stored, cells queued behind it are not run, later cells are, and nothing comes late."""
+        kernel, held = long_kernel, gate()
+        first = {"completion": reply(text("half"), held), "save": text("done")}.get(place) or tool_call(place)
+        with ScriptedServer([first, text("again")]) as server:
+            kernel.prepare(stop_cell(server, tmp_path))
+            if place == "save":
+                kernel.prepare("store = SlowStore(); agent = Agent('scripted', session_store=store, **settings)")
+            cell, queued = kernel.send(call), kernel.send("print('queued')")
+            if place == "completion":
+                kernel.wait_until_asked(cell, held)
+            else:
+                kernel.wait_until_printed(cell, "begun")
+            kernel.manager.interrupt_kernel()
+            (tmp_path / "free").touch()
+            assert kernel.outcome(cell).startswith(CALLS[call])
+            assert kernel.reply(queued) == "aborted"
+            assert kernel.run(LOOK) == f"{left} False True"
+            assert kernel.run("print(agent.run('go on', session=session))") == "again"
+            before = kernel.run(LOOK)
+            if place == "blocks":
+                assert kernel.run("released.set(); print(ended.wait(20))") == "True"
+            assert kernel.run(LOOK) == before == f"{left.split()[0]}ua completed False True"
+
+    @pytest.mark.parametrize("call", SYNC_CALLS)
+    def test_a_second_stop_does_not_wait_for_the_clean_up(self, long_kernel, tmp_path, call):
+        """The cell ends while a tool still cleans up; the session is in order once that is over."""
+        kernel = long_kernel
+        with ScriptedServer([tool_call("cleans_up"), text("other"), text("again")]) as server:
+            kernel.prepare(stop_cell(server, tmp_path))
+            cell = kernel.send(call)
+            kernel.wait_until_printed(cell, "begun")
+            kernel.manager.interrupt_kernel()
+            kernel.wait_until_printed(cell, "cleaning")
+            kernel.manager.interrupt_kernel()
+            assert kernel.outcome(cell).startswith("KeyboardInterrupt")
+            assert kernel.run("print(session.busy, agent.run('q', session=Session()))") == "True other"
+            (tmp_path / "free").touch()
+            kernel.prepare("while session.busy: await asyncio.sleep(0.01)")
+            assert kernel.run(LOOK) == "uac cancelled False True"
+            assert kernel.run("print(agent.run('go on', session=session))") == "again"
+
+    @pytest.mark.parametrize("call", [call for call in CALLS if call not in SYNC_CALLS])
+    def test_a_clean_up_that_hangs_is_not_waited_for_for_ever(self, long_kernel, tmp_path, call):
+        """A cell that awaits hears one stop alone; it ends by itself some seconds later."""
+        kernel = long_kernel
+        with ScriptedServer([tool_call("cleans_up"), text("again")]) as server:
+            kernel.prepare(stop_cell(server, tmp_path))
+            cell = kernel.send(call)
+            kernel.wait_until_printed(cell, "begun")
+            kernel.manager.interrupt_kernel()
+            assert kernel.outcome(cell).endswith("CancelledError:")
+            assert kernel.run(LOOK) == "uac cancelled False True"
+            assert kernel.run("print(agent.run('go on', session=session))") == "again"
+            (tmp_path / "free").touch()
+            assert kernel.run(LOOK) == "uacua completed False True"
+
+    @pytest.mark.parametrize(
+        "loop",
+        [
+            "for _ in agent.stream('q', session=session): print('begun'); threading.Event().wait(60)",
+            "async for _ in agent.astream('q', session=session): print('begun'); await asyncio.sleep(60)",
+        ],
+    )
+    def test_in_the_body_of_a_loop_over_a_stream(self, long_kernel, tmp_path, loop):
+        """The stream ends with the loop, so that the next cell can use the session."""
+        kernel = long_kernel
+        with ScriptedServer([reply(text("half"), gate()), text("again")]) as server:
+            kernel.prepare(stop_cell(server, tmp_path))
+            cell = kernel.send(loop)
+            kernel.wait_until_printed(cell, "begun")
+            kernel.manager.interrupt_kernel()
+            assert kernel.outcome(cell).startswith(("KeyboardInterrupt", "CancelledError"))
+            assert kernel.run("print(agent.run('go on', session=session))") == "again"
+            assert kernel.run(LOOK) == "uua completed False True"
+
+    def test_between_two_cells(self, long_kernel, tmp_path):
+        """A run in the background is no cell's: a stop of the idle kernel does not reach it."""
+        kernel, held = long_kernel, gate()
+        with ScriptedServer(reply(text("half"), held, text(" whole"))) as server:
+            kernel.prepare(stop_cell(server, tmp_path))
+            cell = kernel.send("handle = agent.start('q', session=session)")
+            kernel.wait_until_asked(cell, held)
+            kernel.manager.interrupt_kernel()
+            assert kernel.run("print('works')") == "works"
+            held.release()
+            assert kernel.run("print((await handle).content)") == "half whole"
+            assert kernel.run(LOOK) == "ua completed False True"
+
+    def test_a_tool_on_the_cells_own_thread(self, long_kernel, tmp_path):
+        """It is stopped where it is, its call counts as cancelled, and the run ends."""
+        kernel = long_kernel
+        with ScriptedServer([tool_call("sleeps"), text("again")]) as server:
+            kernel.prepare(stop_cell(server, tmp_path))
+            kernel.prepare("""
+import time
+from cyclops_nb import tool
+@tool(thread="caller")
+def sleeps() -> str:
+    print("begun", flush=True)
+    time.sleep(60)
+agent = Agent("scripted", session_store=store, **settings | {"tools": [sleeps]})
+""")
+            cell = kernel.send("agent.run('q', session=session)")
+            kernel.wait_until_printed(cell, "begun")
+            kernel.manager.interrupt_kernel()
+            assert "KeyboardInterrupt" in kernel.outcome(cell)
+            assert kernel.run(LOOK) == "uac cancelled False True"
+            assert kernel.run("print(agent.run('go on', session=session))") == "again"
