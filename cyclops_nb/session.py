@@ -42,9 +42,11 @@ from cyclops_nb.values import (
     positional,
 )
 
-__all__ = ["FORMAT_VERSION", "Parent", "Session", "check_free", "claim", "release"]
+__all__ = ["FORMAT_VERSION", "STORES_FIELD", "Parent", "Session", "check_free", "claim", "release"]
 
 FORMAT_VERSION = 1
+STORES_FIELD = "session_info"
+"""What a store writes beside the fields of a session, for lists; it is no part of the session."""
 _CLAIMS = threading.Lock()
 
 
@@ -135,6 +137,8 @@ class Session(Displayable, BaseModel):
                     else "the data is damaged, or not a session"
                 )
             )
+        if isinstance(data, dict) and STORES_FIELD in data:
+            return {name: value for name, value in data.items() if name != STORES_FIELD}
         return data
 
     def model_post_init(self, _context: Any, /) -> None:

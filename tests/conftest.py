@@ -10,6 +10,7 @@ import pytest
 from scenarios import agent_for
 
 import cyclops_nb.portal
+from cyclops_nb.stores import FileSessionStore
 from cyclops_nb.testing import ScriptedServer
 
 _ENDING_SECONDS = 5.0
@@ -72,3 +73,21 @@ def ask(serve):
         return agent
 
     return make
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Give the place of a folder of sessions, which is not there yet."""
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def store(folder):
+    """Give a store of files in that folder."""
+    return FileSessionStore(folder)
+
+
+@pytest.fixture
+def path(folder):
+    """Give the file of the session that `stored.talk` makes."""
+    return folder / "study-1.jsonl"

@@ -1,103 +1,67 @@
-"""Sessions as JSON lines files: format, damage, conflicts, backups, crashes."""
+"""Sessions as JSON lines files: the format, restarts, threads."""
 
 import asyncio
-import contextlib
 import copy
 import errno
 import gc
 import json
 import os
 import shutil
-import signal
-import stat
-import subprocess
-import sys
 import threading
-import time
 import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from strategies import moderate, sessions
+from stored import add, load, names, save, say, talk
 
-from cyclops_nb.errors import InputError, SessionConflictError, SessionFormatError, SessionNotFoundError
-from cyclops_nb.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
-from cyclops_nb.stores import FileSessionStore, file, files, read_session
+from cyclops_nb.stores import FileSessionStore, file, read_session
 from cyclops_nb.usage import Usage
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "sessions"
-
-
-@pytest.fixture
-def store(folder):
-    return FileSessionStore(folder)
-
-
-@pytest.fixture
-def path(folder):
-    return folder / "study-1.jsonl"
-
-
-def talk(turns=1):
-    session = Session("study-1")
-    for number in range(turns):
-        say(session, f"question {number}")
-    return session
-
-
-def say(session, question="q", answer="é\u2028"):
-    """Do what a run does to a session, and return its messages."""
-    run = Run(session_id=session.id, model="m", usage=Usage(1, 10, 5), stop_reason="completed")
-    new = [UserMessage(question, run_id=run.id), AssistantMessage(answer, run_id=run.id)]
-    session.messages.extend(new)
-    session.runs.append(run)
-    return new
-
-
-def save(store, session):
-    asyncio.run(store.save(session))
-
-
-def add(store, session, messages):
-    asyncio.run(store.add_messages(session, messages))
-
-
-def load(store, session_id="study-1"):
-    return asyncio.run(store.load(session_id))
-
-
-def names(folder):
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-@contextlib.contextmanager
-def limited(size):
-    """Let no file grow beyond `size` bytes meanwhile: what a full disk looks like."""
-    resource = pytest.importorskip("resource", reason="only POSIX has such limits")
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-
-
 class TestFormat:
     def test_first_line(self, store, path):
-        """The first line is the whole session as its own JSON; nothing else is in the file or beside it."""
+        """The first line is the session as its own JSON, with what lists tell at its end; nothing else is stored."""
         session = talk(2)
         save(store, session)
-        assert path.read_bytes() == session.model_dump_json().encode() + b"\n"
+        data = path.read_bytes()
+        own = session.model_dump_json().encode().removesuffix(b"}")
+        assert data.startswith(own + b',"session_info":{"at":%d,"id":"study-1","title":"question 0",' % len(own))
+        assert data.endswith(b"}}\n")
+        assert data.count(b"\n") == 1
         assert names(path.parent) == ["study-1.jsonl"]
+
+    def test_first_line_is_a_session(self, store, path):
+        """The first line alone can be read as a session by its own class, and saved as one."""
+        session = talk(2)
+        save(store, session)
+        before = copy.copy(session)
+        add(store, session, say(session))
+        first = path.read_bytes().split(b"\n")[0]
+        alone = Session.model_validate_json(first)
+        assert alone == before
+        save(store, alone)
+        assert path.read_bytes() == first + b"\n"
+        assert load(store).model_extra == {}
+
+    def test_file_without_summaries(self, folder, store, path):
+        """A file whose lines do not tell what lists show, as another program may write it, is as good as any."""
+        session = talk(2)
+        save(store, session)
+        add(store, session, say(session))
+        expected = asyncio.run(store.list())[0].model_dump(exclude={"updated_at"})
+        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:2]]
+        for line in lines:
+            del line["session_info"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        other = FileSessionStore(folder)
+        assert load(other) == session
+        assert asyncio.run(other.list())[0].model_dump(exclude={"updated_at"}) == expected
+        add(other, session, say(session))
+        assert asyncio.run(other.list())[0].message_count == 8
+        assert load(FileSessionStore(folder)) == session
 
     def test_added_line(self, store, path):
         """An addition is one line with the index it starts at, the new messages, and the runs that are new."""
@@ -110,6 +74,16 @@ class TestFormat:
         assert data.startswith(before)
         line = json.loads(data[len(before) :])
         assert data.count(b"\n") == 2
+        assert line.pop("session_info") == {
+            "at": data.rindex(b',"session_info"'),
+            "id": "study-1",
+            "title": "question 0",
+            "message_count": 6,
+            "run_count": 3,
+            "usage": Usage(3, 30, 15).model_dump(),
+            "cost": 0.0,
+            "parent": None,
+        }
         assert line == {
             "start": 4,
             "messages": [message.model_dump(mode="json") for message in new],
@@ -150,7 +124,7 @@ class TestFormat:
                 patch.setattr(Path, "read_bytes", None)
                 add(store, session, say(session))
             sizes.append(path.stat().st_size - before)
-        assert abs(sizes[1] - sizes[0]) < 10
+        assert abs(sizes[1] - sizes[0]) < 30  # numbers have more digits
 
     def test_relative_directory(self, tmp_path, monkeypatch):
         """A relative directory stays where it was when the program changes its working directory."""
@@ -215,342 +189,6 @@ class TestFormat:
         assert caught[0].filename == __file__
 
 
-class TestTornLine:
-    @pytest.mark.parametrize("behind", [b"", b"\n", b"\n\n", b"\r\n"])
-    def test_every_offset(self, folder, path, behind):
-        """Wherever the last line is cut, all lines before it load with a warning, and the next addition mends it."""
-        session = talk()
-        first = FileSessionStore(folder)
-        save(first, session)
-        add(first, session, say(session))
-        whole = copy.copy(session)
-        start = path.stat().st_size
-        session.messages.append(UserMessage("ü"))
-        add(first, session, session.messages[-1:])
-        data = path.read_bytes()
-        # with something behind it, the interesting cuts are few
-        for cut in range(start + 1, len(data) - 1, 1 if not behind else 37):
-            path.write_bytes(data[:cut] + behind)
-            store = FileSessionStore(folder)
-            with pytest.warns(UserWarning, match=r"study-1.jsonl' ends with a torn line, which was left out"):
-                loaded = load(store)
-            assert loaded == whole
-            assert path.read_bytes() == data[:cut] + behind
-            add(store, loaded, say(loaded))
-            assert load(FileSessionStore(folder)) == loaded
-            assert path.read_bytes().startswith(data[:start])
-            assert path.read_bytes().count(b"\n") == 3
-
-    def test_cut_at_line_ends(self, folder, path):
-        """A file cut just before or behind a line feed has lost nothing and is read and added to without a warning."""
-        session = talk()
-        first = FileSessionStore(folder)
-        save(first, session)
-        add(first, session, say(session))
-        data = path.read_bytes()
-        path.write_bytes(data[:-1])
-        for store in (FileSessionStore(folder), FileSessionStore(folder)):
-            assert load(store) == session
-        add(store, session, say(session))
-        add(store, session, say(session))
-        assert load(FileSessionStore(folder)) == session
-        assert path.read_bytes().startswith(data)
-
-    def test_only_line_without_line_feed(self, folder, path):
-        """A file with the session alone and no line feed, as an editor may leave it, can be added to."""
-        session = talk()
-        save(FileSessionStore(folder), session)
-        path.write_bytes(path.read_bytes()[:-1])
-        add(FileSessionStore(folder), session, say(session))
-        assert load(FileSessionStore(folder)) == session
-
-    def test_add_without_load(self, folder, store, path):
-        """An addition by a store that has not loaded the session mends the torn line too, with the warning."""
-        session = talk()
-        save(store, session)
-        with path.open("ab") as stream:
-            stream.write(b'{"start":2,"mess')
-        other = FileSessionStore(folder)
-        with pytest.warns(UserWarning, match="torn line"):
-            add(other, session, say(session))
-        add(other, session, say(session))
-        assert load(FileSessionStore(folder)) == session
-
-    def test_save_mends(self, folder, store, path):
-        """A save replaces the torn line with everything else."""
-        session = talk()
-        save(store, session)
-        with path.open("ab") as stream:
-            stream.write(b"\x00" * 100)
-        other = FileSessionStore(folder)
-        with pytest.warns(UserWarning, match="torn line"):
-            load(other)
-        save(other, session)
-        assert path.read_bytes() == session.model_dump_json().encode() + b"\n"
-
-    def test_warning_points_to_the_caller(self, folder, store, path):
-        """The warning names the line that called the store, also if warnings are errors."""
-        save(store, talk())
-        with path.open("ab") as stream:
-            stream.write(b"{")
-
-        async def main():
-            return await FileSessionStore(folder).load("study-1")
-
-        with pytest.warns(UserWarning, match="torn") as caught:
-            asyncio.run(main())
-        assert caught[0].filename == __file__
-        with pytest.raises(UserWarning):
-            asyncio.run(main())
-
-    @given(session=sessions(), data=st.data())
-    @settings(moderate, max_examples=10)
-    def test_any_session(self, tmp_path_factory, session, data):
-        """Any session whose last line is cut anywhere loads as it was before that line, and goes on from there."""
-        folder = tmp_path_factory.mktemp("torn")
-        path, store = folder / f"{session.id}.jsonl", FileSessionStore(folder)
-        save(store, session)
-        start = path.stat().st_size
-        before = copy.copy(session)
-        add(store, session, say(session, "ü😀\u2028", "\r\n"))
-        whole = path.read_bytes()
-        cut = data.draw(st.integers(start, len(whole)))
-        path.write_bytes(whole[:cut])
-        store = FileSessionStore(folder)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            loaded = load(store, session.id)
-        assert loaded == (session if cut >= len(whole) - 1 else before)
-        add(store, loaded, say(loaded))
-        assert load(FileSessionStore(folder), session.id) == loaded
-
-
-class TestDamage:
-    def damaged(self, path, number, line):
-        """Put `line` in place of line `number` of a session with three additions."""
-        session = talk()
-        store = FileSessionStore(path.parent)
-        save(store, session)
-        for _ in range(3):
-            add(store, session, say(session))
-        lines = path.read_bytes().split(b"\n")
-        lines[number - 1] = line
-        path.write_bytes(b"\n".join(lines))
-        return session
-
-    @pytest.mark.parametrize(
-        ("number", "line"),
-        [
-            (number, line)
-            for number in (1, 2, 3)
-            for line in (b"{", b"nonsense", b"\xff\xfe", b"\0\0", b"5", b"[]", b"null")
-        ]
-        + [(1, b'{"id": 5}'), (1, b'{"id": "study-1", "version": 2}'), (1, b'{"id": "study-1", "messages": {}}')]
-        + [(2, line) for line in (b"{}", b'{"start": -1}', b'{"start": 2, "messages": 5}')]
-        + [(2, b'{"start": 2, "runs": [{}]}'), (2, b'{"start": 2, "session": {"id": "study-1", "version": 9}}')]
-        + [(3, b'{"start": 4, "session": {"id": "other"}}'), (3, b'{"start": 4, "configs": {"c1": 5}}')],
-    )
-    def test_names_file_and_line(self, path, number, line):
-        """Damage before the last line is an error that names file and line, in all calls; the file stays as it is."""
-        session = self.damaged(path, number, line)
-        before = path.read_bytes()
-        store = FileSessionStore(path.parent)
-        where = rf"study-1.jsonl', line {number}\b"
-        with pytest.raises(SessionFormatError, match=where):
-            load(store)
-        with pytest.raises(SessionFormatError, match=where):
-            add(store, session, [])
-        with pytest.raises(SessionFormatError, match=where):
-            read_session(path)
-        with pytest.warns(UserWarning, match=where):
-            assert asyncio.run(store.list()) == []
-        assert path.read_bytes() == before
-
-    @pytest.mark.parametrize("message", [{"role": "user"}, {"role": "nobody", "content": ""}, 5, {"content": "x"}])
-    def test_message(self, path, message):
-        """A line that holds what is no message is damage, whatever else is right about it."""
-        self.damaged(path, 3, json.dumps({"start": 4, "messages": [message, message]}).encode())
-        with pytest.raises(SessionFormatError, match=r"study-1.jsonl', line 3, holds what is no message \(0"):
-            load(FileSessionStore(path.parent))
-
-    def test_two_writers(self, path):
-        """A line that does not start where the messages before it end is damage."""
-        self.damaged(path, 3, b'{"start": 2, "messages": []}')
-        with pytest.raises(SessionFormatError, match=r"line 3, starts at message 2, but 4 stand before it"):
-            load(FileSessionStore(path.parent))
-
-    def test_lost_line(self, path):
-        """A line that was deleted is noticed."""
-        self.damaged(path, 2, b"")
-        with pytest.raises(SessionFormatError, match=r"line 3, starts at message 4, but 2 stand before it"):
-            load(FileSessionStore(path.parent))
-
-    @pytest.mark.parametrize("data", [b"", b"\n", b'{"version":1,"id":"stu'])
-    def test_no_session_at_all(self, store, path, data):
-        """A file without a readable session is an error, not a new session."""
-        path.parent.mkdir()
-        path.write_bytes(data)
-        with pytest.raises(SessionFormatError, match=r"study-1.jsonl', line 1"):
-            load(store)
-
-    def test_other_id(self, store, path):
-        """A file that was given another name is an error that says so."""
-        save(store, talk())
-        path.rename(path.with_name("other.jsonl"))
-        with pytest.raises(SessionFormatError, match=r"holds the session 'study-1', not 'other'"):
-            load(store, "other")
-
-    def test_later_version(self, store, path):
-        """A session of a later format version is refused by an error that names the file and both versions."""
-        save(store, talk())
-        path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":7'))
-        with pytest.raises(SessionFormatError, match=r"study-1.jsonl', line 1: .* version 7, .* version 1"):
-            load(store)
-
-    def test_short_errors(self, store, path):
-        """The error about a huge damaged line does not repeat it."""
-        path.parent.mkdir()
-        path.write_bytes(b'{"id": "study-1", "messages": [{"role": "' + b"x" * 10**6 + b'"}]}\n')
-        with pytest.raises(SessionFormatError) as caught:
-            load(store)
-        assert len(str(caught.value)) < 600
-
-    def test_blank_lines_and_crlf(self, path):
-        """Blank lines and the line ends of Windows, as editors and checkouts leave them, are no damage."""
-        session = self.damaged(path, 2, b"")
-        save(FileSessionStore(path.parent), session)
-        store = FileSessionStore(path.parent)
-        add(store, session, say(session))
-        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n\r\n"))
-        again = FileSessionStore(path.parent)
-        assert load(again) == session
-        add(again, session, say(session))
-        assert load(FileSessionStore(path.parent)) == session
-
-    def test_escaped_surrogates(self, store, path):
-        """A file whose JSON another program wrote with escapes is read; lone surrogates become U+FFFD."""
-        session = talk()
-        session.messages[:] = [UserMessage("a😀b")]
-        session.metadata["k"] = "?"
-        save(store, session)
-        data = json.dumps(json.loads(path.read_bytes())).replace('"?"', r'"\ud83d"')
-        path.write_bytes(data.encode() + b"\n")
-        loaded = load(FileSessionStore(path.parent))
-        assert loaded.messages == session.messages
-        assert loaded.metadata == {"k": "\ufffd"}
-
-
-class TestConflict:
-    def test_save(self, folder, store, path):
-        """A save is refused when another store changed the file since this one read it; a load makes it possible."""
-        save(store, talk())
-        mine, other = load(store), FileSessionStore(folder)
-        theirs = load(other)
-        add(other, theirs, say(theirs))
-        before = path.read_bytes()
-        with pytest.raises(SessionConflictError, match=r"'study-1' cannot be stored: .* was changed by someone else"):
-            save(store, mine)
-        assert path.read_bytes() == before
-        assert names(folder) == ["study-1.jsonl"]
-        load(store)
-        save(store, mine)
-        assert load(FileSessionStore(folder)) == mine
-
-    def test_add(self, folder, store, path):
-        """An addition is refused in the same way, and the other's lines are unharmed."""
-        session = talk()
-        save(store, session)
-        theirs = load(FileSessionStore(folder))
-        add(FileSessionStore(folder), theirs, say(theirs))
-        with pytest.raises(SessionConflictError, match="was changed by someone else"):
-            add(store, session, say(session))
-        assert load(FileSessionStore(folder)) == theirs
-
-    def test_same_size(self, folder, store, path):
-        """A change that leaves size and time as they were is found by the new file it is in."""
-        session = Session("study-1", title="aaa")
-        save(store, session)
-        times = path.stat()
-        changed = path.with_name("new")
-        changed.write_bytes(path.read_bytes().replace(b"aaa", b"bbb"))
-        changed.replace(path)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        with pytest.raises(SessionConflictError):
-            save(store, session)
-
-    @pytest.mark.parametrize("how", ["touch", "copy"])
-    def test_same_content(self, store, path, how):
-        """A file that was touched, or written anew with the same content, is no conflict."""
-        session = talk()
-        save(store, session)
-        for _ in range(2):
-            if how == "touch":
-                os.utime(path, ns=(1, 1))
-            else:
-                path.replace(path.with_name("old"))
-                shutil.copy(path.with_name("old"), path)
-            add(store, session, say(session))
-            os.utime(path, ns=(2, 2))
-            save(store, session)
-        assert load(store) == session
-
-    def test_deleted_by_someone(self, store, path):
-        """When someone deleted the file, a save writes it again, and an addition says that there is nothing."""
-        session = talk()
-        save(store, session)
-        path.unlink()
-        with pytest.raises(SessionNotFoundError):
-            add(store, session, say(session))
-        save(store, session)
-        assert load(store) == session
-
-    @pytest.mark.parametrize("first", ["load", "delete"])
-    def test_appeared_since(self, folder, store, first):
-        """A session that someone stored after this store found nothing there is not overwritten."""
-        asyncio.run(getattr(store, first)("study-1"))
-        theirs = talk()
-        save(FileSessionStore(folder), theirs)
-        with pytest.raises(SessionConflictError):
-            save(store, talk())
-        with pytest.raises(SessionConflictError):
-            add(store, talk(), [])
-        assert load(FileSessionStore(folder)) == theirs
-
-    def test_own_writes(self, store):
-        """A store's own writes are no conflict, in any order."""
-        session = talk()
-        for _ in range(3):
-            save(store, session)
-            add(store, session, say(session))
-            add(store, load(store), [])
-        assert load(store) == session
-
-    @pytest.mark.parametrize("how", ["add", "save"])
-    def test_at_the_very_same_time(self, folder, store, path, monkeypatch, how):
-        """When someone writes in the instant between the look and the write, the addition is refused and leaves no trace."""
-        session = talk()
-        save(store, session)
-        theirs = load(FileSessionStore(folder))
-        other = FileSessionStore(folder)
-        load(other)
-        if how == "save":
-            say(theirs)
-        real, calls = os.write, []
-
-        def write(descriptor, data):
-            if not calls:
-                calls.append(descriptor)
-                add(other, theirs, say(theirs)) if how == "add" else save(other, theirs)
-            return real(descriptor, data)
-
-        monkeypatch.setattr(os, "write", write)
-        with pytest.raises(SessionConflictError):
-            add(store, session, say(session))
-        assert load(FileSessionStore(folder)) == theirs
-        with pytest.raises(SessionConflictError):
-            add(store, session, [])
-
-
 class TestRestart:
     def test_same_conversation(self, folder, store):
         """A store object that has not seen the session replaces an older state of the same conversation."""
@@ -604,14 +242,39 @@ class TestRestart:
 
     @pytest.mark.parametrize("data", [b"nonsense\n", b'{"version":9,"id":"study-1"}\n', b'{"id":"other"}\n'])
     def test_unreadable(self, store, path, data):
-        """What stands there and cannot be read, or is another session's, is kept as well."""
+        """What stands there and cannot be read, or is another session's, is kept as well, with a warning."""
         path.parent.mkdir()
         path.write_bytes(data)
         session = talk()
-        with pytest.warns(UserWarning, match="another conversation"):
+        with pytest.warns(
+            UserWarning, match=r"stored as 'study-1' is damaged; it is kept as '.*study-1.backup-1.jsonl'"
+        ):
             save(store, session)
         assert load(store) == session
         assert (path.parent / "study-1.backup-1.jsonl").read_bytes() == data
+
+    @pytest.mark.parametrize(
+        ("damage", "named"),
+        [
+            (lambda lines: [lines[0], b"{", *lines[2:]], "is damaged"),
+            (lambda lines: [lines[0], *lines[2:]], "is damaged"),
+            (lambda lines: [*lines[:2], lines[2][:-20], b""], "ends with a torn line"),
+        ],
+        ids=["nonsense", "lost line", "torn line"],
+    )
+    def test_damage_of_the_same_conversation(self, folder, store, path, damage, named):
+        """A damaged file of the very conversation that is saved is kept: what stands in it may be all there is."""
+        session = talk()
+        save(store, session)
+        for _ in range(2):
+            add(store, session, say(session))
+        data = b"\n".join(damage(path.read_bytes().split(b"\n")))
+        path.write_bytes(data)
+        session.truncate(2)
+        with pytest.warns(UserWarning, match=rf"'study-1' {named}; it is kept as"):
+            save(FileSessionStore(folder), session)
+        assert load(FileSessionStore(folder)) == session
+        assert (folder / "study-1.backup-1.jsonl").read_bytes() == data
 
     def test_nothing_to_keep(self, store, path):
         """An empty file is replaced without ado."""
@@ -650,158 +313,6 @@ class TestRestart:
                 save(FileSessionStore(folder), talk())
         assert names(folder) == ["study-1.jsonl"]
         assert load(store) == old
-
-
-class TestDisk:
-    def test_disk_full_on_save(self, folder, store):
-        """A save for which the disk has no room raises, and what was stored before is still there, alone."""
-        session = talk()
-        save(store, session)
-        before = copy.copy(session)
-        say(session, "x" * 100_000)
-        with limited(20_000), pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
-            save(store, session)
-        assert names(folder) == ["study-1.jsonl"]
-        assert load(FileSessionStore(folder)) == before
-        save(store, session)
-        assert load(store) == session
-
-    def test_disk_full_on_add(self, folder, store, path):
-        """An addition that was written in part is taken back, and the next one works."""
-        session = talk()
-        save(store, session)
-        data = path.read_bytes()
-        new = say(session, "x" * 100_000)
-        with limited(20_000), pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
-            add(store, session, new)
-        assert path.read_bytes() == data
-        add(store, session, new)
-        assert load(FileSessionStore(folder)) == session
-
-    @pytest.mark.parametrize("way", ["save", "add"])
-    def test_flush_fails(self, folder, store, path, monkeypatch, way):
-        """Data that the disk does not confirm counts as not written."""
-        session = talk()
-        save(store, session)
-        data = path.read_bytes()
-        new = say(session)
-
-        def fsync(descriptor):
-            raise OSError(errno.EIO, "broken")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", fsync)
-            with pytest.raises(OSError, match="broken"):
-                add(store, session, new) if way == "add" else save(store, session)
-        assert path.read_bytes() == data
-        assert names(folder) == ["study-1.jsonl"]
-        add(store, session, new)
-        assert load(FileSessionStore(folder)) == session
-
-    def test_flushed(self, store, monkeypatch):
-        """A save flushes the file and the folder, an addition the file."""
-        flushed = []
-        monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(stat.S_IFMT(os.fstat(descriptor).st_mode)))
-        session = talk()
-        save(store, session)
-        assert flushed == [stat.S_IFREG, stat.S_IFDIR]
-        add(store, session, [])
-        assert flushed == [stat.S_IFREG, stat.S_IFDIR, stat.S_IFREG]
-
-    def test_mode(self, store, path):
-        """A new file gets the user's usual mode; a save keeps the mode that a file has."""
-        old = os.umask(0o027)
-        try:
-            save(store, talk())
-        finally:
-            os.umask(old)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o640
-        path.chmod(0o600)
-        session = load(store)
-        save(store, session)
-        add(store, session, [])
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-    def test_link(self, folder, store, path, tmp_path):
-        """A session file that is a symbolic link stays one, and what it points to is written."""
-        session = talk()
-        save(store, session)
-        real = path.replace(tmp_path / "real.jsonl")
-        path.symlink_to(real)
-        say(session)
-        save(store, session)
-        add(store, session, say(session))
-        assert path.is_symlink()
-        assert read_session(real) == session
-        assert names(folder) == ["study-1.jsonl"]
-
-    def test_what_a_crash_left(self, folder, store):
-        """A temporary file of a save that was killed is no session, and the next program clears it away."""
-        save(store, talk())
-        for name, age in ((".study-1.jsonl.0123abcd.tmp", 7200), (".study-1.jsonl.4567abcd.tmp", 0)):
-            (folder / name).write_bytes(b'{"id": "study-1"')
-            os.utime(folder / name, (time.time() - age,) * 2)
-        assert len(asyncio.run(store.list(backups=True))) == 1
-        again = FileSessionStore(folder)
-        load(again)
-        save(again, load(again))
-        assert len(names(folder)) == 3  # a store that knows the file does not look around
-        save(FileSessionStore(folder), load(store))
-        assert names(folder) == [".study-1.jsonl.4567abcd.tmp", "study-1.jsonl"]
-
-    def test_disk_that_ignores_case(self, folder, store, monkeypatch):
-        """Where a path with other letters finds the same file, a session is still found by its own id alone."""
-        save(store, talk())
-        # what such a disk does, as far as paths can tell
-        for name in ("STUDY-1.jsonl", "study-1.JSONL", "STUDY-1.JSONL"):
-            os.link(folder / "study-1.jsonl", folder / name)
-        monkeypatch.setattr(files, "names_in", lambda folder: ["study-1.jsonl"])
-        assert load(store, "STUDY-1") is None
-        asyncio.run(store.delete("STUDY-1"))
-        with pytest.raises(SessionNotFoundError):
-            add(store, Session("STUDY-1"), [])
-        assert load(store) is not None
-        asyncio.run(store.delete("study-1"))
-        assert not (folder / "study-1.jsonl").exists()
-
-    def test_case_clash_of_another_program(self, folder, store):
-        """The case of ids is compared with the files that are there, whoever wrote them."""
-        save(store, Session("Study-1"))
-        with pytest.raises(InputError, match=r"has 'Study-1.jsonl' already, which differs by case"):
-            save(FileSessionStore(folder), talk())
-
-    def test_killed(self, folder):
-        """Whenever a program is killed in a save or an addition, the file loads, and only whole steps are in it."""
-        script = (
-            "import asyncio, sys\n"
-            "from cyclops_nb.messages import UserMessage, AssistantMessage\n"
-            "from cyclops_nb.session import Session\n"
-            "from cyclops_nb.stores import FileSessionStore\n"
-            "store, session = FileSessionStore(sys.argv[1]), Session('study-1')\n"
-            "async def main():\n"
-            "    while True:\n"
-            "        step = [UserMessage('x' * 300_000), AssistantMessage('y' * 300_000)]\n"
-            "        session.messages[:] = [*session.messages[-4:], *step]\n"
-            "        await store.save(session)\n"
-            "        print(flush=True)\n"
-            "        for _ in range(3):\n"
-            "            await store.add_messages(session, step)\n"
-            "asyncio.run(main())\n"
-        )
-        for round_number in range(3):
-            directory = folder / str(round_number)
-            with subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE) as child:
-                child.stdout.readline()
-                time.sleep(0.013 * (1 + round_number))
-                child.send_signal(signal.SIGKILL)
-            store = FileSessionStore(directory)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a line may well be torn
-                loaded = load(store)
-            assert len(loaded.messages) >= 2
-            assert len(loaded.messages) % 2 == 0
-            add(store, loaded, [])
-            assert load(FileSessionStore(directory)) == loaded
 
 
 @pytest.fixture
@@ -917,84 +428,3 @@ class TestThreads:
 
         asyncio.run(main())
         assert load(store) == session
-
-
-class TestList:
-    def test_paths_and_times(self, store, path):
-        """Each entry has its file and the time at which that was last written."""
-        save(store, talk())
-        os.utime(path, (1_700_000_000, 1_700_000_000))
-        (info,) = asyncio.run(store.list())
-        assert info.path == path
-        assert info.updated_at.timestamp() == 1_700_000_000
-
-    def test_foreign_files(self, folder, store):
-        """Files and folders that are not named like sessions are none of the store's business."""
-        save(store, talk())
-        for name in ("notes.txt", "a b.jsonl", "study-1-Ünïcode.jsonl", ".hidden.jsonl", "con.jsonl", "study-1.ipynb"):
-            (folder / name).write_text("nonsense")
-        (folder / ".ipynb_checkpoints").mkdir()
-        (folder / "folder.jsonl").mkdir()
-        assert [info.id for info in asyncio.run(store.list(backups=True))] == ["study-1"]
-
-    def test_damaged_files(self, folder, store):
-        """A file that cannot be read is left out with a warning that names it; the others are listed."""
-        save(store, talk())
-        (folder / "broken.jsonl").write_text("nonsense")
-        shutil.copy(folder / "study-1.jsonl", folder / "study-1-Copy1.jsonl")
-
-        async def main():
-            return [info.id for info in await store.list()]
-
-        with pytest.warns(UserWarning, match="left out") as caught:
-            assert asyncio.run(main()) == ["study-1"]
-        texts = sorted(str(warning.message) for warning in caught)
-        assert len(texts) == 2
-        assert "broken.jsonl" in texts[0]
-        assert "study-1-Copy1.jsonl" in texts[1]
-        assert {warning.filename for warning in caught} == {__file__}
-
-    def test_torn_line(self, store, path):
-        """A torn last line is not counted, and no cause for a warning: another program may be writing it."""
-        session = talk()
-        save(store, session)
-        with path.open("ab") as stream:
-            stream.write(b'{"start": 2')
-        (info,) = asyncio.run(store.list())
-        assert info.message_count == 2
-
-    def test_reads_what_changed(self, store, monkeypatch):
-        """A second call reads only the files that were changed since the first."""
-        parsed = []
-        real = file.parse
-        monkeypatch.setattr(file, "parse", lambda data, where: parsed.append(where) or real(data, where))
-        for name in "abc":
-            save(store, Session(name))
-        first = asyncio.run(store.list())
-        assert len(parsed) == 3
-        assert asyncio.run(store.list()) == first
-        assert len(parsed) == 3
-        add(store, asyncio.run(store.load("b")), [UserMessage("x")])
-        del parsed[:]
-        infos = {info.id: info.message_count for info in asyncio.run(store.list())}
-        assert infos == {"a": 0, "b": 1, "c": 0}
-        assert len(parsed) == 1
-
-    def test_is_no_read(self, folder, store):
-        """A session that was only listed is not one that the store has read: it may be replaced."""
-        session = talk()
-        save(FileSessionStore(folder), session)
-        asyncio.run(store.list())
-        add(FileSessionStore(folder), session, say(session))
-        save(store, session)
-        assert load(store) == session
-
-    def test_whole_conversation(self, store):
-        """Tool calls, results and additions are counted as the session counts them."""
-        session = talk()
-        save(store, session)
-        step = [AssistantMessage(ToolCall("c", "f")), ToolMessage("c", "f", "x")]
-        add(store, session, step)
-        add(store, session, [UserMessage("later")])
-        (info,) = asyncio.run(store.list())
-        assert (info.message_count, info.title) == (5, "question 0")

@@ -7,7 +7,6 @@ what the stores of this library can do beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -15,9 +14,9 @@ from cyclops_nb.displayable import Displayable
 from cyclops_nb.messages import Message, UserMessage
 from cyclops_nb.session import Parent, Session
 from cyclops_nb.usage import Usage
-from cyclops_nb.values import Text, Timestamp, Value
+from cyclops_nb.values import Text, Timestamp, Value, now
 
-__all__ = ["SessionInfo", "SessionStore", "newest_first", "session_info", "title_of"]
+__all__ = ["SessionInfo", "SessionStore", "first_question", "newest_first", "session_info"]
 
 _TITLE_LENGTH = 80
 
@@ -86,45 +85,32 @@ class SessionInfo(Displayable, Value):
     """Whether it is an older conversation that was kept when another one took its id."""
 
 
-def title_of(session: Session) -> str:
-    """Return the title of `session`, or its first question on one line and cut, or an empty text.
+def first_question(messages: Iterable[object]) -> str:
+    """Return the first question among `messages` on one line and cut, or an empty text.
 
     Examples
     --------
-    >>> session = Session("study-1")
-    >>> session.messages.append(UserMessage("Why is the sky blue?"))
-    >>> title_of(session)
+    >>> first_question([UserMessage("Why is the sky blue?")])
     'Why is the sky blue?'
     """
-    if session.title:
-        return session.title
-    for message in session.messages:
+    for message in messages:
         if isinstance(message, UserMessage) and message.text.strip():
             line = " ".join(message.text[: 20 * _TITLE_LENGTH].split())
             return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
     return ""
 
 
-def session_info(
-    session: Session,
-    message_count: int,
-    *,
-    updated_at: datetime,
-    path: Path | None = None,
-    backup: bool = False,
-) -> SessionInfo:
-    """Return what there is to tell about `session`, of which the messages need not be all there."""
+def session_info(session: Session, message_count: int, question: str) -> SessionInfo:
+    """Return what there is to tell about `session`, stored just now, of which the messages need not be all there."""
     return SessionInfo(
         id=session.id,
-        title=title_of(session),
+        title=str(session.title or question),
         message_count=message_count,
         run_count=len(session.runs),
         usage=session.usage,
         cost=session.cost,
-        updated_at=updated_at,
+        updated_at=now(),
         parent=session.parent,
-        path=path,
-        backup=backup,
     )
 
 

@@ -15,18 +15,18 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionInfo, newest_first, session_info
-from cyclops_nb.stores.files import Content, Stamp, append, backed_up, read, replacement, stamp_of, stands
-from cyclops_nb.stores.folder import Entry, SessionFolder
+from cyclops_nb.stores.base import SessionInfo, newest_first
+from cyclops_nb.stores.files import Content, append, backed_up, read, replacement, stands
+from cyclops_nb.stores.folder import SessionFolder
 from cyclops_nb.stores.ids import check_id
-from cyclops_nb.stores.lines import Record, encode, parse, snapshot, to_outline, to_session
+from cyclops_nb.stores.lines import Record, encode, parse, snapshot, to_session
+from cyclops_nb.stores.listing import info_in
 from cyclops_nb.stores.turns import Turns
 from cyclops_nb.threads import run_in_thread
 
@@ -106,7 +106,6 @@ class FileSessionStore:
         self._folder = SessionFolder(directory, ".jsonl")
         self._turns = Turns()
         self._seen: dict[str, _Seen | None] = {}  # None: looked for, and not there
-        self._infos: dict[Path, tuple[Stamp, SessionInfo]] = {}
 
     def __repr__(self) -> str:
         return f"FileSessionStore({str(self.directory)!r})"
@@ -184,7 +183,9 @@ class FileSessionStore:
     async def list(self, backups: bool = False) -> builtins.list[SessionInfo]:
         """Return what is stored, the latest first. Files that cannot be read are left out with a warning.
 
-        Every file is read once; later calls read only those that were changed since.
+        Of each file no more than its end is read, where the last addition says what there is to tell. It is believed if
+        it stands where it was written: an edit by hand that keeps the length of the file is not noticed here. Files
+        that end otherwise (a torn line, an edit, another program's) are read whole.
 
         Parameters
         ----------
@@ -219,31 +220,39 @@ class FileSessionStore:
         return session
 
     def _save(self, session: Session, notes: builtins.list[str]) -> None:
-        path, data, record = self._folder.path(session.id), encode(session), Record.of(session)
-        self._folder.directory.mkdir(parents=True, exist_ok=True)
+        path = self._folder.path(session.id)
+        data, record = encode(session)
+        self._folder.make()
         if self._seen.get(session.id) is None:
-            self._folder.prepare(session.id)
+            self._folder.refuse_case_clash(session.id)
         with contextlib.ExitStack() as stack:
             move = stack.enter_context(replacement(path, data))
             if path.is_file():
                 self._check(path, session.id, path.stat())
-                backup = self._back_up(path, session, stack)
-                if backup is not None:
-                    notes.append(
-                        f"another conversation was stored as {session.id!r}; it is kept as {str(backup)!r}, which "
-                        "list(backups=True) shows"
-                    )
+                note = self._worth_keeping(path, session)
+                if note is not None:
+                    backup = self._folder.free_backup(session.id)
+                    stack.enter_context(backed_up(path, backup))
+                    notes.append(f"{note}; it is kept as {str(backup)!r}")
             self._seen[session.id] = _Seen(record, move(), len(data))
 
-    def _back_up(self, path: Path, session: Session, stack: contextlib.ExitStack) -> Path | None:
-        """Keep what stands at `path` if it is, or may be, another conversation, unless the rest of the save fails."""
+    def _worth_keeping(self, path: Path, session: Session) -> str | None:
+        """Say why a save of `session` must not simply replace what stands at `path`, or return None if it may."""
         seen = self._seen.get(session.id)
-        begun = _begun_at(path, session.id) if seen is None else seen.record.created_at
-        if begun == session.created_at or not path.stat().st_size:
-            return None
-        backup = self._folder.free_backup(session.id)
-        stack.enter_context(backed_up(path, backup))
-        return backup
+        if seen is None:
+            data = path.read_bytes()
+            if not data:
+                return None
+            try:
+                parsed = parse(data, "")
+                created_at = to_session(parsed, session.id, "").created_at
+            except SessionFormatError:
+                return f"what was stored as {session.id!r} is damaged"
+            if parsed.end < len(data):
+                return f"what was stored as {session.id!r} ends with a torn line"
+        else:
+            created_at = seen.record.created_at
+        return None if created_at == session.created_at else f"another conversation was stored as {session.id!r}"
 
     def _add(self, session: Session, messages: tuple[Message, ...], notes: builtins.list[str]) -> None:
         path = self._folder.path(session.id)
@@ -252,8 +261,9 @@ class FileSessionStore:
         seen = self._seen[session.id]
         if seen is None:
             raise _not_found(session.id, path)
-        line, record = seen.record.addition(session, messages)
-        data = line if seen.closed else b"\n" + line
+        gap = b"" if seen.closed else b"\n"
+        line, record = seen.record.addition(session, messages, seen.end + len(gap))
+        data = gap + line
         try:
             info = append(path, data, seen.end, lambda found: self._check(path, session.id, found))
             content = None if info is None else _after(seen, data, path, info)
@@ -278,35 +288,20 @@ class FileSessionStore:
         self._seen[session_id] = None
 
     def _list(self, backups: bool) -> tuple[builtins.list[SessionInfo], builtins.list[str]]:
-        infos: dict[Path, tuple[Stamp, SessionInfo]] = {}
+        infos: builtins.list[SessionInfo] = []
         notes: builtins.list[str] = []
         for entry in self._folder.entries():
             if entry.backup and not backups:
                 continue
             try:
-                infos[entry.path] = self._info(entry)
-            except (FileNotFoundError, IsADirectoryError):
-                continue  # deleted meanwhile, or no file
+                info = info_in(entry)
+            except FileNotFoundError:
+                continue  # deleted meanwhile
             except (OSError, SessionFormatError) as error:
                 notes.append(f"left out: {error}")
-        self._infos = infos
-        return newest_first(info for _, info in infos.values()), notes
-
-    def _info(self, entry: Entry) -> tuple[Stamp, SessionInfo]:
-        known = self._infos.get(entry.path)
-        if known is not None and known[0] == stamp_of(entry.path.stat()):
-            return known
-        with entry.path.open("rb") as file:
-            info = os.fstat(file.fileno())
-            parsed = parse(file.read(), where := repr(str(entry.path)))
-        outline = to_outline(parsed, entry.session_id, where)
-        return stamp_of(info), session_info(
-            outline.session,
-            outline.message_count,
-            updated_at=datetime.fromtimestamp(info.st_mtime, UTC),
-            path=entry.path,
-            backup=entry.backup,
-        )
+            else:
+                infos.extend(() if info is None else (info,))
+        return newest_first(infos), notes
 
 
 def _after(seen: _Seen, data: bytes, path: Path, info: os.stat_result) -> Content | None:
@@ -316,16 +311,6 @@ def _after(seen: _Seen, data: bytes, path: Path, info: os.stat_result) -> Conten
     else:
         content = seen.content.followed_by(data, info)
     return content if content.still_in(path, path.stat()) else None
-
-
-def _begun_at(path: Path, session_id: str) -> datetime | None:
-    """Return when the conversation in a file began, or None if it cannot be read or is another session's."""
-    with path.open("rb") as file:
-        line = file.readline()
-    try:
-        return to_outline(parse(line, ""), session_id, "").session.created_at
-    except SessionFormatError:
-        return None
 
 
 def _torn(where: str) -> str:

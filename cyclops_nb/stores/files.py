@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,13 +21,11 @@ from typing import NamedTuple
 __all__ = [
     "TEMPORARY",
     "Content",
-    "Stamp",
     "append",
     "backed_up",
     "names_in",
     "read",
     "replacement",
-    "stamp_of",
     "stands",
 ]
 
@@ -84,8 +81,17 @@ def names_in(folder: Path) -> list[str]:
 
 
 def stands(path: Path) -> bool:
-    """Whether a file of exactly this name exists. A disk that ignores case would find others by it, too."""
-    if not path.is_file():
+    """Whether a file of exactly this name exists. A disk that ignores case would find others by it, too.
+
+    Raises
+    ------
+    OSError
+        If that cannot be said: no access, or what should be the folder is none.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+    except FileNotFoundError:
         return False
     try:
         same = path.samefile(path.with_name(path.name.swapcase()))
@@ -106,22 +112,28 @@ def read(path: Path) -> tuple[bytes, os.stat_result] | None:
 
 
 @contextlib.contextmanager
-def replacement(path: Path, data: bytes) -> Iterator[Callable[[], Content]]:
+def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Callable[[], Content]]:
     """Write `data` to a file beside `path`; the function that this yields moves it into place.
 
     What has to be looked at before the old content goes is looked at in between, when the slow part is over. If the
-    function is not called, or anything fails, `path` is as before and nothing is left beside it.
+    function is not called, or anything fails, `path` is as before and nothing is left beside it. A file that is there
+    keeps its mode, and one that must not be written to is not replaced either; `mode` is for a new one.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
+    old = _mode_of_writable(target)
+    mode = mode if old is None else old
+    first_mode = 0o666 if mode is None else mode
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
-        with temporary.open("xb") as file:
+        # nobody who cannot read the file may read this one, not even for an instant
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, first_mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
             info = os.fstat(file.fileno())
-        with contextlib.suppress(OSError):  # no old file, or a disk without modes
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        if mode is not None:
+            with contextlib.suppress(OSError):  # a disk without modes
+                temporary.chmod(mode)
 
         def move() -> Content:
             temporary.replace(target)
@@ -162,20 +174,19 @@ def append(path: Path, data: bytes, end: int, check: Callable[[os.stat_result], 
     try:
         info = os.fstat(descriptor)
         check(info)
-        if info.st_size > end:
-            os.ftruncate(descriptor, end)
+        _cut(descriptor, end)
         written = 0
         try:
             while written < len(data):  # once, unless the disk is full: then the next write says so
                 written += os.write(descriptor, memoryview(data)[written:])
             start = os.lseek(descriptor, 0, os.SEEK_CUR) - written
             if start != end:
-                os.ftruncate(descriptor, start)
+                _cut(descriptor, start)
                 return None
             os.fsync(descriptor)
         except BaseException:
             if written:
-                os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR) - written)
+                _cut(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR) - written)
             raise
         return os.fstat(descriptor)
     finally:
@@ -196,16 +207,33 @@ def backed_up(path: Path, backup: Path) -> Iterator[None]:
     except FileExistsError:
         raise
     except (OSError, NotImplementedError):  # a disk without hard links
-        with backup.open("xb") as file:
-            file.write(path.read_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copystat(path, backup)
+        info = path.stat()
+        with replacement(backup, path.read_bytes(), stat.S_IMODE(info.st_mode)) as move:
+            move()
+        os.utime(backup, ns=(info.st_atime_ns, info.st_mtime_ns))
     try:
         yield
     except BaseException:
         backup.unlink(missing_ok=True)
         raise
+
+
+def _cut(descriptor: int, end: int) -> None:
+    """Cut a file off at `end`. One that is shorter by now, because someone else cut it, must not grow."""
+    if os.fstat(descriptor).st_size > end:
+        os.ftruncate(descriptor, end)
+
+
+def _mode_of_writable(path: Path) -> int | None:
+    """Return the mode of a file, or None if there is none; raise what writing to it would raise."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | _BINARY)
+    except FileNotFoundError:
+        return None
+    try:
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,6 +7,8 @@ not ours and left alone.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import os
 import re
@@ -48,7 +50,10 @@ class SessionFolder:
     def __init__(self, directory: str | os.PathLike[str], suffix: str) -> None:
         self.directory = Path(directory).expanduser().absolute()
         self.suffix = suffix
-        self._name = re.compile(rf"([A-Za-z0-9_-]+)(\.backup-[0-9]+)?{re.escape(suffix)}")
+        name = rf"([A-Za-z0-9_-]+)(\.backup-[0-9]+)?{re.escape(suffix)}"
+        self._name = re.compile(name)
+        self._temporary = re.compile(rf"\.{name}\.[0-9a-f]+{re.escape(TEMPORARY)}")
+        self._cleared = False
 
     def path(self, session_id: str) -> Path:
         """Return the path of a session's file, whether it exists or not."""
@@ -59,14 +64,27 @@ class SessionFolder:
         names = (f"{session_id}.backup-{number}{self.suffix}" for number in itertools.count(1))
         return next(path for name in names if not os.path.lexists(path := self.directory / name))
 
-    def prepare(self, session_id: str) -> None:
-        """Look whether a session can first be saved under `session_id`, and clear away what crashes left of it.
+    def make(self) -> None:
+        """Make the folder if it is not there; the first time, clear away what crashes left in it.
 
         Raises
         ------
-        InputError
-            If there is a session whose id differs by case alone: not every disk can hold both.
+        NotADirectoryError
+            If a file stands there.
         """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.directory)) from None
+        if self._cleared:
+            return
+        self._cleared = True
+        for name in names_in(self.directory):
+            if self._temporary.fullmatch(name):
+                _remove_if_stale(self.directory / name)
+
+    def refuse_case_clash(self, session_id: str) -> None:
+        """Raise `InputError` if there is a session whose id differs by case alone: not every disk can hold both."""
         wanted = self.path(session_id).name
         for name in names_in(self.directory):
             if name.lower() == wanted.lower() and name != wanted:
@@ -74,22 +92,20 @@ class SessionFolder:
                     f"session {session_id!r} cannot be saved: {str(self.directory)!r} has {name!r} already, which "
                     "differs by case alone, and many disks cannot hold both; take another id"
                 )
-            if name.startswith(f".{wanted}.") and name.endswith(TEMPORARY):
-                _remove_if_stale(self.directory / name)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what is named like a session file, backups included, in no order."""
-        if not self.directory.is_dir():
+        """Yield what is named like a session file, backups included, in no order; nothing if there is no folder."""
+        try:
+            names = names_in(self.directory)
+        except FileNotFoundError:
             return
-        for name in names_in(self.directory):
+        for name in names:
             match = self._name.fullmatch(name)
             if match is not None and is_id(match[1]):
                 yield Entry(match[1], self.directory / name, match[2] is not None)
 
 
 def _remove_if_stale(path: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):  # its writer was done with it, or it is another user's
         if time.time() - path.stat().st_mtime > _STALE:
             path.unlink()
-    except FileNotFoundError:
-        pass  # its writer was done with it

@@ -11,6 +11,9 @@ An addition holds what is new since the line before, so that its cost does not g
 ``session``
     The session without its lists, if something of it (title, metadata, …) changed.
 
+Each line, the first one too, ends with ``session_info``, what a list tells about the session as of that line. It is no
+part of the session, and nothing but lists reads it.
+
 Lines end at ``\n`` alone: U+2028 and its kin stand raw inside JSON texts and end nothing. A last line that is no
 complete JSON is what a crash leaves, so it is left out; the same anywhere else is damage.
 """
@@ -31,9 +34,11 @@ from cyclops_nb.errors import InputError, SessionConflictError, SessionFormatErr
 from cyclops_nb.messages import AnyMessage, Message
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
+from cyclops_nb.stores.base import SessionInfo, first_question, session_info
+from cyclops_nb.stores.summaries import with_summary
 from cyclops_nb.values import FrozenJson, clean_json
 
-__all__ = ["Outline", "Parsed", "Record", "encode", "parse", "snapshot", "to_outline", "to_session"]
+__all__ = ["Parsed", "Record", "encode", "parse", "snapshot", "to_info", "to_session"]
 
 _SHOWN = 200
 """Characters of a reason that are shown: it may quote what it complains about."""
@@ -75,8 +80,8 @@ def snapshot(session: Session) -> Session:
         raise _unsaveable(session, _reason(error)) from error
 
 
-def encode(session: Session) -> bytes:
-    """Return the first line: the whole session.
+def encode(session: Session) -> tuple[bytes, Record]:
+    """Return the first line, which is the whole session, and the record of it.
 
     Raises
     ------
@@ -85,36 +90,47 @@ def encode(session: Session) -> bytes:
     """
     _check_records(session, [*session.messages, *session.runs])
     _check_rest(session)
-    return _dumped(session, session, exclude=None)
+    line, record = _dumped(session, session, exclude=None), Record.of(session)
+    return with_summary(line, record.info, 0), record
 
 
 @dataclass(frozen=True)
 class Record:
     """What is known to be stored of a session: enough to tell what is new in it."""
 
-    session_id: str
+    info: SessionInfo
     created_at: datetime
-    count: int
-    """How many messages are stored."""
     head: str
     """The session without its lists, as JSON."""
     runs: list[Run]
     configs: dict[str, Any]
+    question: str
+    """What its title is while it has none of its own."""
 
     @classmethod
     def of(cls, session: Session) -> Record:
         """Return the record of a session that was just stored or read."""
+        question = first_question(session.messages)
         return cls(
-            session_id=session.id,
+            info=session_info(session, len(session.messages), question),
             created_at=session.created_at,
-            count=len(session.messages),
             head=_head(session),
             runs=list(session.runs),
             configs=dict(session.configs),
+            question=question,
         )
 
-    def addition(self, session: Session, messages: Sequence[Message]) -> tuple[bytes, Record]:
+    def addition(self, session: Session, messages: Sequence[Message], start: int) -> tuple[bytes, Record]:
         """Return the line that adds `messages` and what else is new in `session`, and the record after it.
+
+        Parameters
+        ----------
+        session : Session
+            The session as it is now.
+        messages : sequence of Message
+            The new messages.
+        start : int
+            How many bytes stand before the line.
 
         Raises
         ------
@@ -135,22 +151,25 @@ class Record:
         _check_records(session, [*messages, *runs])
         if configs or head != self.head:
             _check_rest(session)
+        count = self.info.message_count
         line = _Addition.model_construct(
-            start=self.count,
+            start=count,
             messages=list(messages),
             runs=runs,
             configs=configs,
             session=session if head != self.head else None,
         )
+        question = self.question or first_question(messages)
         after = Record(
-            session_id=self.session_id,
+            info=session_info(session, count + len(messages), question),
             created_at=self.created_at,
-            count=self.count + len(messages),
             head=head,
             runs=list(session.runs),
             configs={**self.configs, **configs},
+            question=question,
         )
-        return _dumped(line, session, exclude={"session": _LISTS}), after
+        data = _dumped(line, session, exclude={"session": _LISTS})
+        return with_summary(data, after.info, start), after
 
 
 def _changed(runs: list[Run], known: list[Run]) -> list[Run]:
@@ -271,22 +290,19 @@ def to_session(parsed: Parsed, session_id: str | None, where: str) -> Session:
     return session
 
 
-class Outline(NamedTuple):
-    """A stored session of which only the first question was read, and how many messages it has."""
+def to_info(parsed: Parsed, session_id: str, where: str) -> SessionInfo:
+    """Return what a list tells about the session that stored lines hold, whatever their summaries say.
 
-    session: Session
-    message_count: int
-
-
-def to_outline(parsed: Parsed, session_id: str | None, where: str) -> Outline:
-    """Return the outline of the session that stored lines hold; raises what `to_session` raises, but for messages."""
+    Raises what `to_session` raises, but only for the first question among the messages.
+    """
     session, messages = _assemble(parsed, session_id, where)
+    question = ""
     for line in messages:
-        question = next((m for m in line.raw if isinstance(m, dict) and _asks(m)), None)
-        if question is not None:
-            session.messages = _RawMessages(line.number, [question]).read(where)
+        raw = next((m for m in line.raw if isinstance(m, dict) and _asks(m)), None)
+        if raw is not None:
+            question = first_question(_RawMessages(line.number, [raw]).read(where))
             break
-    return Outline(session, sum(len(line.raw) for line in messages))
+    return session_info(session, sum(len(line.raw) for line in messages), question)
 
 
 def _asks(message: dict[str, Any]) -> bool:

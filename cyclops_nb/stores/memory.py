@@ -10,15 +10,13 @@ import builtins
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from cyclops_nb.errors import InputError, SessionNotFoundError
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionInfo, newest_first, session_info
+from cyclops_nb.stores.base import SessionInfo, newest_first
 from cyclops_nb.stores.ids import check_id
-from cyclops_nb.stores.lines import Record, encode, parse, snapshot, to_outline, to_session
-from cyclops_nb.values import now
+from cyclops_nb.stores.lines import Record, encode, parse, snapshot, to_session
 
 __all__ = ["InMemorySessionStore"]
 
@@ -27,11 +25,6 @@ __all__ = ["InMemorySessionStore"]
 class _Stored:
     record: Record
     lines: tuple[bytes, ...]
-    updated_at: datetime
-
-    @property
-    def where(self) -> str:
-        return f"session {self.record.session_id!r} in memory"
 
 
 class InMemorySessionStore:
@@ -67,7 +60,8 @@ class InMemorySessionStore:
         stored = self._stored.get(check_id(session_id))
         if stored is None:
             return None
-        return to_session(parse(b"".join(stored.lines), stored.where), session_id, stored.where)
+        where = f"session {session_id!r} in memory"
+        return to_session(parse(b"".join(stored.lines), where), session_id, where)
 
     async def save(self, session: Session) -> None:
         """Store `session` in place of what stands under its id.
@@ -77,11 +71,11 @@ class InMemorySessionStore:
         InputError
             A ValueError too: if its id or something in it cannot be stored.
         """
-        session_id, stored = check_id(session.id), snapshot(session)
-        line, record = encode(stored), Record.of(stored)
+        session_id = check_id(session.id)
+        line, record = encode(snapshot(session))
         with self._lock:
             self._refuse_case_clash(session_id)
-            self._stored[session_id] = _Stored(record, (line,), now())
+            self._stored[session_id] = _Stored(record, (line,))
 
     async def add_messages(self, session: Session, messages: Sequence[Message]) -> None:
         """Add `messages` to the end of a session saved before, and store its usage.
@@ -109,8 +103,8 @@ class InMemorySessionStore:
                 raise SessionNotFoundError(
                     f"no session {session_id!r} was saved, so nothing can be added: save it first"
                 )
-            line, record = stored.record.addition(new, messages)
-            self._stored[session_id] = _Stored(record, (*stored.lines, line), now())
+            line, record = stored.record.addition(new, messages, sum(map(len, stored.lines)))
+            self._stored[session_id] = _Stored(record, (*stored.lines, line))
 
     async def delete(self, session_id: str) -> None:
         """Remove the session stored under `session_id`; nothing happens if there is none.
@@ -131,13 +125,7 @@ class InMemorySessionStore:
             Changes nothing here: this store keeps none.
         """
         with self._lock:
-            everything = tuple(self._stored.values())
-        infos = []
-        for stored in everything:
-            parsed = parse(b"".join(stored.lines), stored.where)
-            outline = to_outline(parsed, stored.record.session_id, stored.where)
-            infos.append(session_info(outline.session, outline.message_count, updated_at=stored.updated_at))
-        return newest_first(infos)
+            return newest_first(stored.record.info for stored in self._stored.values())
 
     def _refuse_case_clash(self, session_id: str) -> None:
         if session_id in self._stored:
