@@ -125,7 +125,7 @@ class Session(Displayable, BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_version(cls, data: Any) -> Any:
+    def _checked_data(cls, data: Any) -> Any:
         version = data.get("version", FORMAT_VERSION) if isinstance(data, dict) else FORMAT_VERSION
         if type(version) is not int or version != FORMAT_VERSION:
             is_newer = type(version) is int and version > FORMAT_VERSION
