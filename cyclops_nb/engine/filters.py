@@ -1,6 +1,6 @@
 """Passes texts through the filters of an agent's middleware, before anything is kept or sent.
 
-Only texts change: a message keeps its id, its place, the ids of its calls, and arguments that were JSON are JSON.
+Only texts change: a message keeps its id, its place, the ids of its calls; arguments that were a JSON object are one.
 """
 
 from __future__ import annotations
@@ -113,12 +113,17 @@ class TextFilter:
         return _changed_copy(part, changes) if changes else part
 
     def _arguments(self, text: str) -> str:
-        """Filter texts, keys and numbers in JSON, one by one, and leave all else of it as the model wrote it."""
-        try:
-            json.loads(text, parse_int=str, parse_float=str)
-        except (ValueError, RecursionError):
+        """Filter texts, keys and numbers in a JSON object, one by one, and leave all else of it as the model wrote it.
+
+        Then the whole of it, for a filter may look for more than one value. What is no object is a text.
+        """
+        if not _is_object(text):
             return self.text(_STRINGS.sub(self._token, text))
-        return _STRINGS_AND_NUMBERS.sub(self._token, text)
+        kept = _STRINGS_AND_NUMBERS.sub(self._token, text)
+        filtered = self.text(kept)
+        if filtered == kept or _is_object(filtered):
+            return filtered
+        return json.dumps({"filtered": filtered}, ensure_ascii=False)
 
     def _token(self, match: re.Match[str]) -> str:
         token = match.group()
@@ -149,6 +154,14 @@ class TextFilter:
     def _changed(self, field: str, text: str) -> dict[str, str]:
         filtered = self.text(text)
         return {} if filtered == text else {field: filtered}
+
+
+def _is_object(text: str) -> bool:
+    try:
+        # numbers too long for Python are JSON as well
+        return isinstance(json.loads(text, parse_int=str, parse_float=str), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _called(filter_text: Callable[[str], Any], text: str) -> str:
