@@ -6,7 +6,7 @@ import re
 from contextlib import closing
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from scenarios import FORMS, SYNC_FORMS, RecordingStore, call, interrupt_when, note, roles, shape, steps_script
@@ -754,18 +754,10 @@ def _messages(secret):
     return st.tuples(words, lists.map(lambda found: [item for items in found for item in items]), written)
 
 
-secrets = st.text('ZQX"\\\né😀', min_size=2, max_size=6).filter(lambda text: set(text) & set("ZQX"))
-"""Secrets of characters that JSON writes in other ways; none stands in the mark or in the library's own words."""
-
-
-class Chosen:
-    """What is drawn, one after the other."""
-
-    def __init__(self, *values):
-        self.values = list(values)
-
-    def draw(self, _strategy):
-        return self.values.pop(0)
+secrets = st.text('ZQX"\\\né😀', max_size=4).map(lambda text: f"Z{text}Q")
+"""Secrets with characters that JSON writes in other ways, between two letters: no end of one is taken from the library's
+own words, such as the line break before a summary, or from the quotes of a repr.
+"""
 
 
 def echo(said: str) -> dict:
@@ -803,8 +795,6 @@ class TestAnySecret:
     """The rule for all transcripts."""
 
     @moderate
-    @example(data=Chosen(("", [], {"Q": ""}), '"Q'), secret='"Q', durability="async", form="run")
-    @example(data=Chosen(("", [], '"Q"'), '"Q'), secret='"Q', durability="async", form="run")
     @given(st.data(), secrets, st.sampled_from(["async", "sync", "exit"]), st.sampled_from(SYNC_FORMS))
     def test_is_nowhere(self, tmp_path_factory, data, secret, durability, form):
         """Neither sent, nor in the store's file, nor in the session's JSON or repr."""
