@@ -1,24 +1,18 @@
 """The agent, and the nine ways into its one engine.
 
 Async forms read the engine's events on the caller's loop. Sync forms and `Agent.start` have it run on the library's
-own loop and wait for it, or do not. Each method here is a thin reading; what they share is in `Agent._prepare`.
+own loop and wait for it, or do not. Each method here is a thin reading; what they share is in `AgentSetup`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Generator
+from typing import Any, TypeVar, overload
 
-from cyclops_nb.config import AgentConfig, Durability, checked_durability
-from cyclops_nb.content import input_messages
-from cyclops_nb.engine.middleware import Middleware, changes_answers
-from cyclops_nb.engine.output import OutputType
-from cyclops_nb.engine.state import CallerThread, RunPlan, RunState
-from cyclops_nb.engine.steps import check_runnable
-from cyclops_nb.errors import ConfigError, InputError
+from cyclops_nb.config import Durability
 from cyclops_nb.events import Event
 from cyclops_nb.handle import RunHandle, Waiter
-from cyclops_nb.models.connect import ModelConnection
+from cyclops_nb.messages import SummaryMessage
 from cyclops_nb.portal import portal
 from cyclops_nb.readings import (
     EventStream,
@@ -32,19 +26,14 @@ from cyclops_nb.readings import (
 )
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.session import Session
-from cyclops_nb.tools import Tool, as_tools
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-    from cyclops_nb.stores.base import SessionStore
+from cyclops_nb.setup import AgentSetup
 
 __all__ = ["Agent"]
 
 _T = TypeVar("_T")
 
 
-class Agent:
+class Agent(AgentSetup):
     """A model with settings and tools. It keeps no conversation: sessions do, so one agent serves many.
 
     Parameters
@@ -76,77 +65,6 @@ class Agent:
     >>> agent.run("My name is Alice.", session=session), agent.run("What is my name?", session=session)
     ('Hello, Alice!', 'Alice')
     """
-
-    def __init__(
-        self,
-        config: AgentConfig | str,
-        tools: Iterable[Tool | Callable[..., Any]] = (),
-        *,
-        session_store: SessionStore | None = None,
-        durability: Durability = "async",
-        middleware: Sequence[Middleware] = (),
-        client: AsyncOpenAI | None = None,
-        **settings: Any,
-    ) -> None:
-        if isinstance(config, str):
-            self._config = AgentConfig(config, **settings)
-        elif isinstance(config, AgentConfig):
-            self._config = config.replace(**settings) if settings else config
-        else:
-            raise ConfigError(f"config must be an AgentConfig or a model's name, not a {type(config).__name__}")
-        self._tools = as_tools(tools)
-        self._store = session_store
-        self._durability = checked_durability(durability)
-        self._middleware = tuple(middleware)
-        self._client = client
-        self._connection = ModelConnection(self._config, client)
-
-    def __repr__(self) -> str:
-        tools = f", tools={[tool.name for tool in self._tools]}" if self._tools else ""
-        return f"Agent({self._config.model!r}{tools})"
-
-    @property
-    def config(self) -> AgentConfig:
-        """The settings."""
-        return self._config
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools."""
-        return self._tools
-
-    def replace(self, **settings: Any) -> Agent:
-        """Return an agent with other settings, and the same tools, store, middleware and client.
-
-        Examples
-        --------
-        >>> Agent("gpt-4o-mini").replace(temperature=1).config.temperature
-        1.0
-        """
-        return Agent(
-            self._config.replace(**settings),
-            self._tools,
-            session_store=self._store,
-            durability=self._durability,
-            middleware=self._middleware,
-            client=self._client,
-        )
-
-    async def aopen(self, id: str) -> Session:
-        """Return the session of that id from the agent's store, or a new one under that id.
-
-        Raises
-        ------
-        ConfigError
-            If the agent has no store.
-        """
-        if self._store is None:
-            raise ConfigError("the agent has no store to open a session from: pass session_store= to Agent")
-        return await self._store.load(id) or Session(id)
-
-    def open(self, id: str) -> Session:
-        """Same as `aopen`."""
-        return portal().run(self.aopen(id))
 
     @overload
     def run(
@@ -342,37 +260,49 @@ class Agent:
         handle.begin()
         return handle
 
-    def _prepare(
-        self,
-        *,
-        input: Any,
-        session: Session | None,
-        response_model: Any,
-        durability: Durability | None,
-        caller: CallerThread | None = None,
-        pace: Callable[[], Awaitable[None]] | None = None,
-    ) -> RunState:
-        """Check everything that can be checked before a run, and make its state; nothing is changed yet."""
-        if session is not None and not isinstance(session, Session):
-            raise InputError(f"session must be a Session, not a {type(session).__name__}")
-        messages = [] if input is None else input_messages(input)
-        target = session if session is not None else Session()
-        check_runnable(target, messages)
-        plan = RunPlan(
-            config=self._config,
-            model=self._connection.model(),
-            session=target,
-            input=tuple(messages),
-            tools={tool.name: tool for tool in self._tools},
-            output=None if response_model is None else OutputType(response_model),
-            store=self._store if session is not None else None,
-            durability=self._durability if durability is None else checked_durability(durability),
-            middleware=self._middleware,
-            agent=self,
-            caller=caller,
-            pace=pace,
-        )
-        return RunState(plan)
+    def compact(self, session: Session) -> SummaryMessage | None:
+        """Replace the older messages of a session by a summary, now; nothing is saved.
+
+        It needs no ``compaction=`` setting, but takes what that says.
+
+        Parameters
+        ----------
+        session : Session
+            All but its last messages (``keep_last`` of `Compaction`) are replaced. No call is parted from its result.
+
+        Returns
+        -------
+        SummaryMessage or None
+            The summary, which is the session's first message now; None if there was nothing to replace. What it cost
+            is a run of kind ``"compaction"`` in the session's `runs`.
+
+        Raises
+        ------
+        SessionBusyError, TranscriptError
+            At once: the session is in a run, or its transcript is invalid.
+        OutputError
+            The model's summary was empty or no shorter than what it would replace.
+        ModelError
+            The model failed. Whatever is raised, the transcript is as it was.
+
+        Examples
+        --------
+        >>> agent.compact(session)
+        """
+        waiter = Waiter()
+        with waiter.hearing_interrupts():
+            state = self._prepare_compaction(session)
+            if state is None:
+                return None
+            handle = RunHandle(state)
+            handle.begin()
+            waiter.wait(handle)
+        return _summary_of(handle.result())
+
+    async def acompact(self, session: Session) -> SummaryMessage | None:
+        """Same as `compact`, on the caller's event loop."""
+        state = self._prepare_compaction(session)
+        return None if state is None else _summary_of(await run_here(state))
 
     def _begin(self, waiter: Waiter, arguments: dict[str, Any], *, is_paced: bool = False) -> RunHandle:
         """Start a run that the calling thread is going to wait for, or to read event by event."""
@@ -391,10 +321,11 @@ class Agent:
             waiter.leave(handle)
         raise_failure(handle.result())
 
-    def _is_text_settled(self, response_model: Any) -> bool:
-        """Whether text is told only when a step is final: deltas may be void after a retry."""
-        return response_model is not None or changes_answers(self._middleware)
-
 
 def _arguments(input: Any, session: Any, response_model: Any, durability: Any) -> dict[str, Any]:
     return {"input": input, "session": session, "response_model": response_model, "durability": durability}
+
+
+def _summary_of(response: AgentResponse) -> SummaryMessage | None:
+    raise_failure(response)
+    return next((message for message in response.messages if isinstance(message, SummaryMessage)), None)

@@ -10,8 +10,9 @@ from cyclops_nb.displayable import Displayable
 from cyclops_nb.usage import Usage
 from cyclops_nb.values import Text, Timestamp, Value, new_id, now
 
-__all__ = ["Run", "RunError", "StopReason"]
+__all__ = ["Run", "RunError", "RunKind", "StopReason"]
 
+RunKind = Literal["run", "compaction"]
 StopReason = Literal["completed", "error", "cancelled", "max_iterations"]
 
 
@@ -37,7 +38,7 @@ class Run(Displayable, Value):
     id: Text = Field(default_factory=new_id)
     session_id: Text
     """The session that the run was made in; a fork inherits runs of its origin."""
-    kind: Literal["run", "compaction"] = "run"
+    kind: RunKind = "run"
     config: Text | None = None
     """Key into the session's `configs`: the settings that made the run."""
     model: Text

@@ -26,7 +26,7 @@ ROWS = [
     {"stores"},
     {"models"},
     {"engine"},
-    {"portal", "ticker", "handle", "readings", "agent"},
+    {"portal", "ticker", "handle", "readings", "setup", "agent"},
     {"middleware"},
     {"frames", "interop"},
     {"display"},

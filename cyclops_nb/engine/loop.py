@@ -7,22 +7,18 @@ error, a cancel, a closed generator) what stands in the session is what had been
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
-from typing import Any
 
 from cyclops_nb.engine import steps
-from cyclops_nb.engine.mailbox import Mailbox, is_own_cancel, stop_tasks
-from cyclops_nb.engine.middleware import around_model
+from cyclops_nb.engine.compaction import ask_in_window, compact
+from cyclops_nb.engine.completions import answer_of
 from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.persistence import GRACE_SECONDS, Saver, note_store_error, uncancelled
 from cyclops_nb.engine.state import RunState
 from cyclops_nb.engine.tool_calls import ToolStep
-from cyclops_nb.events import Event, RunFinished, RunStarted, StepFinished, StepStarted
+from cyclops_nb.events import Compacted, Event, RunFinished, RunStarted, StepFinished
 from cyclops_nb.messages import AssistantMessage, Message, UserMessage
-from cyclops_nb.models.base import Completion, ModelRequest
 from cyclops_nb.session import release
-from cyclops_nb.transcript import with_unique_call_ids
 
 __all__ = ["run_events"]
 
@@ -127,16 +123,19 @@ def _add_store_error(state: RunState, error: Exception) -> None:
 async def _steps(state: RunState, saver: Saver, failure: Exception | None) -> AsyncGenerator[Event, None]:
     if failure is not None:
         raise failure
+    if state.plan.kind == "compaction":
+        yield Compacted(message=await compact(state), **state.place)
+        return
     limit = state.plan.config.max_iterations
     complaints = 0
     for step in range(1, limit + 1):
         state.step = step
         await state.keep_pace()
-        async with Owned(_ask(state)) as events:
+        async with Owned(ask_in_window(state, saver)) as events:
             async for event in events:
                 yield event
         await state.keep_pace()
-        answer = _answer(state)
+        answer = answer_of(state)
         kept = state.filters.message(answer)  # an answer whose filter fails is neither kept nor acted upon
         if answer.tool_calls:
             async with Owned(_use_tools(state, answer, kept)) as events:
@@ -171,58 +170,6 @@ def _keep_answer(state: RunState, answer: AssistantMessage, kept: AssistantMessa
     if complaint is not None and is_last_try and wanted is not None:
         raise wanted.error(complaint)
     return complaint
-
-
-async def _ask(state: RunState) -> AsyncGenerator[Event, None]:
-    """Ask for one completion, in a task of its own, and tell its deltas."""
-    mailbox = Mailbox()
-    is_retry = False
-
-    async def ask_model(request: ModelRequest) -> AssistantMessage:
-        nonlocal is_retry
-        request = state.filtered(request)
-        if is_retry:
-            mailbox.put(StepStarted(**state.place))
-        is_retry = True
-        completion = state.completion = Completion()
-        started = time.perf_counter()
-        cost: float | None = None
-        try:
-            await state.plan.model.complete(request, completion, mailbox.put)
-        finally:
-            cost = state.record(completion)
-        duration = time.perf_counter() - started
-        return completion.message(run_id=state.run.id, duration=duration, cost=cost)
-
-    yield StepStarted(**state.place)
-    call = around_model(state.plan.middleware, ask_model)
-    task = asyncio.create_task(_awaited(call(state.request())))
-    state.answering = task
-    try:
-        async with Owned(mailbox.until_done((task,))) as events:
-            async for event in events:
-                yield event
-    finally:
-        await stop_tasks((task,))
-
-
-async def _awaited(call: Any) -> AssistantMessage:
-    try:
-        message = await call
-    except asyncio.CancelledError as error:
-        if is_own_cancel(error):
-            raise RuntimeError(f"the model call, or middleware around it, raised {error!r}") from error
-        raise
-    if not isinstance(message, AssistantMessage):
-        raise TypeError(f"wrap_model_call must return an AssistantMessage, got {type(message).__name__}")
-    return message
-
-
-def _answer(state: RunState) -> AssistantMessage:
-    """Return the answer of the completion that has just ended, or raise what it failed with."""
-    assert state.answering is not None  # noqa: S101 - for the type checker
-    message = with_unique_call_ids(state.answering.result())  # middleware may have made it up
-    return message if message.run_id == state.run.id else message.model_copy(update={"run_id": state.run.id})
 
 
 async def _use_tools(state: RunState, answer: AssistantMessage, kept: AssistantMessage) -> AsyncGenerator[Event, None]:

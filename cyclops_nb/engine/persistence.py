@@ -44,7 +44,12 @@ class Saver:
         self._durability = durability
         self._saved_messages: int | None = None
         """How many messages the store holds; None when it must get everything."""
+        self._is_replaced = False
         self._pending: asyncio.Task[None] | None = None
+
+    def transcript_replaced(self) -> None:
+        """Take note that what the store holds is no beginning of the transcript any more."""
+        self._is_replaced = True
 
     async def step_done(self) -> None:
         """Save a step after which another one follows; raises what the store raised for an earlier step."""
@@ -76,10 +81,11 @@ class Saver:
 
     def _save(self) -> Coroutine[Any, Any, None]:
         """Take the snapshot now, and return the saving of it."""
-        return self._save_snapshot(copy.copy(self._session))
+        known, self._saved_messages = None if self._is_replaced else self._saved_messages, None
+        self._is_replaced = False
+        return self._save_snapshot(copy.copy(self._session), known)
 
-    async def _save_snapshot(self, snapshot: Session) -> None:
-        known, self._saved_messages = self._saved_messages, None
+    async def _save_snapshot(self, snapshot: Session, known: int | None) -> None:
         assert self._store is not None  # noqa: S101 - for the type checker
         try:
             if known is None:

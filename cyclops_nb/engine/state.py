@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cyclops_nb import pricing
-from cyclops_nb.config import AgentConfig, Durability, config_key
+from cyclops_nb.config import AgentConfig, Compaction, Durability, config_key
 from cyclops_nb.engine.filters import TextFilter
 from cyclops_nb.engine.middleware import Middleware
 from cyclops_nb.engine.output import OutputType
-from cyclops_nb.errors import ConfigError, error_text
+from cyclops_nb.errors import ConfigError, ContextOverflowError, error_text
 from cyclops_nb.events import Place
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.models.base import Completion, Model, ModelRequest
 from cyclops_nb.response import AgentResponse
-from cyclops_nb.runs import Run, RunError, StopReason
+from cyclops_nb.runs import Run, RunError, RunKind, StopReason
 from cyclops_nb.session import Session, claim
 from cyclops_nb.tools import Tool
 from cyclops_nb.usage import total
@@ -69,6 +69,13 @@ class RunPlan:
     input: tuple[Message, ...] = ()
     tools: Mapping[str, Tool] = field(default_factory=dict)
     output: OutputType | None = None
+    kind: RunKind = "run"
+    compaction: Compaction | None = None
+    """When and how the session is compacted on the way."""
+    summariser: Model | None = None
+    """The model that writes summaries, if it is another one."""
+    tokens_beside: int = 0
+    """Estimated tokens that the conversation's requests have beside their messages; a compaction's own have others."""
     store: SessionStore | None = None
     durability: Durability = "async"
     middleware: tuple[Middleware, ...] = ()
@@ -122,6 +129,7 @@ class RunState:
         self.run = Run(
             id=plan.run_id,
             session_id=self.session.id,
+            kind=plan.kind,
             model=plan.config.model,
             input_limit=self._input_limit(),
             usage_complete=False,
@@ -136,6 +144,22 @@ class RunState:
     def place(self) -> Place:
         """Where events of this moment belong."""
         return {"run_id": self.run.id, "step": self.step}
+
+    @property
+    def input_limit(self) -> int | None:
+        """The model's context window in tokens, if known."""
+        return self.run.input_limit
+
+    def learn_input_limit(self, limit: int | None) -> None:
+        """Take note of a context window that was not known."""
+        if self.run.input_limit is None and limit is not None:
+            self._replace_record(input_limit=limit)
+
+    def overflow(self) -> ContextOverflowError | None:
+        """Return what the last completion has failed with, if the server said that the context is full."""
+        task = self.answering
+        error = task.exception() if task is not None and task.done() and not task.cancelled() else None
+        return error if isinstance(error, ContextOverflowError) else None
 
     def claim(self) -> None:
         """Mark the session as being in this run, unless that was done when the run was asked for."""
@@ -179,6 +203,7 @@ class RunState:
             messages=tuple(self.session.messages),
             tools=tuple(tool.schema() for tool in plan.tools.values()),
             response_schema=plan.output.schema if plan.output is not None else None,
+            kind=plan.kind,
             run_id=self.run.id,
             step=self.step,
             hosts={run.id: self._host_of(run) for run in self.session.runs},
@@ -257,6 +282,8 @@ class RunState:
             return "max_iterations" if self.out_of_steps else "error"
         return "cancelled" if self.interrupt is not None and not self.is_answered else "completed"
 
+    is_past_compaction = False
+    """Whether a compaction has failed: it is not tried again in this run."""
     is_answered = False
     """Whether the last answer stands in the transcript: what stops the run after that takes nothing away."""
     out_of_steps = False

@@ -49,8 +49,6 @@ class ModelConnection:
         """
         if self._config.api != "chat":
             raise ConfigError(f"api={self._config.api!r} is not spoken by this version: use api='chat'")
-        if self._config.compaction is not None:
-            raise ConfigError("compaction is not made by this version: leave it out, and truncate or fork instead")
         if is_local(self._config.model) and self._config.base_url is None and self._client is None:
             check_local(self._config.model)
             if self._model is None:
@@ -60,6 +58,13 @@ class ModelConnection:
         if self._model is None or self._model.endpoint != endpoint:
             self._model = ChatModel(endpoint, self._clients)
         return self._model
+
+    def for_model(self, name: str) -> ModelConnection:
+        """Return the connection of another model: to the same server, or to another one without what is this one's."""
+        config = self._config.replace(model=name)
+        if self._client is None and _address_of(config) != _address_of(self._config):
+            config = config.replace(api_key=None, default_headers=None, default_query=None)
+        return ModelConnection(config, self._client)
 
     def _endpoint(self) -> Endpoint:
         if self._client is None:
@@ -76,6 +81,10 @@ class _LocalModel:
         self._clients = clients
         self.endpoint = Endpoint("", name, free=True, context_window=_LOCAL_WINDOW, host="local")
 
+    async def context_window(self) -> int | None:
+        """Return the tokens that the embedded model is started with."""
+        return _LOCAL_WINDOW
+
     async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
         """Ask, and read the answer into `completion`, telling `emit` of each delta."""
         if request.tools:
@@ -84,3 +93,10 @@ class _LocalModel:
         endpoint = Endpoint(server.base_url, server.model, server.api_key, free=True, host="local")
         await ChatModel(endpoint, self._clients).complete(request, completion, emit)
         completion.model = self._name
+
+
+def _address_of(config: AgentConfig) -> str:
+    """Return the address that a model is asked at; a key that is missing is no matter here."""
+    if is_local(config.model) and config.base_url is None:
+        return ""
+    return resolve(config.replace(api_key="any")).base_url
