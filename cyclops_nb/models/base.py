@@ -11,6 +11,7 @@ from cyclops_nb.accumulator import Accumulator
 from cyclops_nb.config import AgentConfig
 from cyclops_nb.events import Event
 from cyclops_nb.messages import AssistantMessage, Message
+from cyclops_nb.runs import RunKind
 from cyclops_nb.transcript import with_unique_call_ids
 from cyclops_nb.usage import Usage
 
@@ -50,6 +51,8 @@ class ModelRequest:
     messages: tuple[Message, ...]
     tools: tuple[Mapping[str, Any], ...] = ()
     """Name, description and parameters of each tool."""
+    kind: RunKind = "run"
+    """What the request is for: an answer, or the summary that a compaction wants."""
     response_schema: Mapping[str, Any] | None = None
     """JSON schema of the answer, if one was asked for."""
     run_id: str = ""
@@ -103,6 +106,10 @@ class Model(Protocol):
     @property
     def endpoint(self) -> Endpoint:
         """The server that is asked."""
+        ...
+
+    async def context_window(self) -> int | None:
+        """Return the model's context window in tokens as its server tells it; None if it does not."""
         ...
 
     async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:

@@ -51,6 +51,10 @@ class ChatModel:
         """The server that is asked."""
         return self._endpoint
 
+    async def context_window(self) -> int | None:
+        """Return the model's context window in tokens as its server tells it; None if it does not."""
+        return None
+
     async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
         """Ask, and read the answer into `completion`, telling `emit` of each delta."""
         try:
