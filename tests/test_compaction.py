@@ -32,7 +32,9 @@ from cyclops_nb.testing import ScriptedServer, error, gate, reply, text, tool_ca
 
 LONG = "word " * 200
 LIMIT = 1000
-FULL = error(400, "This model's maximum context length is 1000 tokens, you requested 1200.", code="context_length_exceeded")
+FULL = error(
+    400, "This model's maximum context length is 1000 tokens, you requested 1200.", code="context_length_exceeded"
+)
 SUMMARY = text("They spoke of words.", usage=(700, 6))
 
 
@@ -52,7 +54,9 @@ def talked(turns=3, size=20, **fields):
 def plain(messages):
     """Return messages without pictures and files, which a server may refuse."""
     return [
-        message.model_copy(update={"content": tuple(part for part in message.content if not hasattr(part, "media_type"))})
+        message.model_copy(
+            update={"content": tuple(part for part in message.content if not hasattr(part, "media_type"))}
+        )
         for message in messages
     ]
 
@@ -190,7 +194,9 @@ class TestNearTheLimit:
 
     def test_another_model_may_summarise(self, compacting):
         """On the same server; the record says which."""
-        agent = compacting(SUMMARY, text("Fine."), compaction=Compaction(keep_last=2, model="small", prompt="Be brief."))
+        agent = compacting(
+            SUMMARY, text("Fine."), compaction=Compaction(keep_last=2, model="small", prompt="Be brief.")
+        )
         session = near_limit()
         agent.run("And now?", session=session)
         first, second = agent.server.completions
@@ -200,7 +206,9 @@ class TestNearTheLimit:
 
     def test_settings_of_answers_are_not_those_of_summaries(self, compacting):
         """A stop word, a length limit, tools or a schema would spoil it."""
-        agent = compacting(SUMMARY, text("Fine."), stop="\n", max_tokens=7, tools=[note], tool_choice="required", seed=3)
+        agent = compacting(
+            SUMMARY, text("Fine."), stop="\n", max_tokens=7, tools=[note], tool_choice="required", seed=3
+        )
         agent.run("And now?", session=near_limit())
         body = agent.server.completions[0].body
         assert body["seed"] == 3
@@ -517,7 +525,9 @@ class TestStores:
     def test_save_follows(self, compacting, durability):
         """What it holds is no beginning of the transcript any more."""
         store = RecordingStore()
-        script = [tool_call("note", {"n": n}, usage=(880, 5)) if n == 2 else tool_call("note", {"n": n}) for n in (1, 2)]
+        script = [
+            tool_call("note", {"n": n}, usage=(880, 5)) if n == 2 else tool_call("note", {"n": n}) for n in (1, 2)
+        ]
         agent = compacting(
             *script, SUMMARY, tool_call("note", {"n": 3}), text("Fine."),
             tools=[note], session_store=store, durability=durability,

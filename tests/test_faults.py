@@ -7,6 +7,7 @@ from faults.awaits import seen, written
 from faults.campaign import KINDS, Report, fail_everywhere, stop_everywhere
 from faults.lab import Lab
 from faults.workloads import workloads
+from scenarios import shape
 
 from cyclops_nb.engine.tool_calls import ToolStep
 
@@ -55,6 +56,14 @@ class TestStops:
         assert not report.violations
 
 
+@pytest.mark.parametrize("name", ["compaction", "context full"])
+def test_a_compaction_is_among_what_is_stopped(name):
+    """Its summary takes the place of what was said before the last step."""
+    with Lab(WORKLOADS[name]) as lab:
+        assert shape(lab.baseline.session) == "satta"
+        assert len(lab.whole) == lab.baseline.session.messages[0].replaced + 4
+
+
 class TestFindings:
     """The search itself finds what is broken."""
 
@@ -73,7 +82,7 @@ class TestFindings:
             pass
 
         with Lab(PARALLEL) as lab:
-            monkeypatch.setattr("cyclops_nb.engine.loop.stop_tasks", stop_nothing)
+            monkeypatch.setattr("cyclops_nb.engine.completions.stop_tasks", stop_nothing)
             assert any("tasks are left" in text for text in stops(lab, 1, self.WAYS).violations)
 
     def test_a_last_save_that_is_cut(self, monkeypatch):
@@ -98,6 +107,8 @@ class TestFindings:
 
 
 NEVER_SUSPENDED = {
+    "await compact(state)": "a compaction on demand, which is one on the way but for the run around it",
+    "await state.plan.model.context_window()": "the input limit is a setting, or asked for once",
     "await run.ended()": "a run that a tool has started in a sync form",
     "await asyncio.wait(nested, timeout=CLEANUP_SECONDS)": "as above",
     "await self._finish()": "of a stream, whose run has ended",

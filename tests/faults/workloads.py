@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from faults.stepping import called
 from pydantic import BaseModel
 
-from cyclops_nb import Middleware
-from cyclops_nb.testing import reasoning, reply, text, tool_call, tool_calls
+from cyclops_nb import Compaction, Middleware
+from cyclops_nb.testing import error, reasoning, reply, text, tool_call, tool_calls
 
 QUESTION = "Do the work."
 NEXT_QUESTION = "Go on."
 NEXT_ANSWER = "On we go."
+FULL = error(400, "The context window of this model is full.", code="context_length_exceeded")
+SUMMARY = "Two things were looked up."
 _DELAY = 0.0005
 """Seconds between pieces of an answer, so that each is an await of its own."""
 
@@ -116,12 +118,21 @@ class Workload:
     response_model: type | None = None
     settings: dict = field(default_factory=dict)
     ends: str = "completed"
+    summary: object = None
+    """The answer to a request for a summary."""
+    full_at: int | None = None
+    """The step at which the server says that the context is full, as long as there is no summary."""
 
     def __call__(self, request):
         """Answer a request of the run, or of the run after it."""
+        if request.messages[0]["role"] == "system":
+            return self.summary
         if request.messages[-1]["content"] == NEXT_QUESTION:
             return text(NEXT_ANSWER, usage=(7, 3))
-        return self.answers[sum(message["role"] == "assistant" for message in request.messages)]
+        if request.messages[0]["content"].endswith(SUMMARY):
+            return self.answers[-1]
+        step = sum(message["role"] == "assistant" for message in request.messages)
+        return FULL if step == self.full_at and self.summary else self.answers[step]
 
 
 def _call(name, n, **settings):
@@ -162,6 +173,19 @@ def workloads():
                 tool_calls(_call("later", 1), _call("here", 2), _call("here", 4), usage=(10, 5)),
                 text("It is done.", usage=(20, 6)),
             ],
+        ),
+        Workload(
+            "compaction",
+            [parallel[0], tool_calls(_call("quick", 4), _call("slow", 5), usage=(850, 6)), parallel[2]],
+            settings={"compaction": Compaction(keep_last=1), "input_limit": 1000},
+            summary=text(SUMMARY, usage=(40, 4), delay=_DELAY),
+        ),
+        Workload(
+            "context full",
+            parallel,
+            settings={"compaction": Compaction(keep_last=1)},
+            summary=text(SUMMARY, usage=(40, 4)),
+            full_at=2,
         ),
         Workload("failing tool", failing),
         Workload("tool that ends the run", failing, settings={"on_tool_error": "raise"}, ends="error"),
