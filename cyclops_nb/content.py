@@ -5,9 +5,7 @@ Optional types (DataFrames, figures, images) are recognised by what they can do,
 
 from __future__ import annotations
 
-import io
 import json
-import mimetypes
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -15,7 +13,10 @@ from typing import Any, get_args
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from cyclops_nb.errors import InputError
-from cyclops_nb.messages import FilePart, ImagePart, InputPart, Message, TextPart, UserMessage
+from cyclops_nb.files import part_of_file
+from cyclops_nb.media import checked
+from cyclops_nb.messages import InputPart, Message, TextPart, UserMessage
+from cyclops_nb.pictures import comes_from, other_looks, picture_of
 from cyclops_nb.values import clean_json
 
 __all__ = ["MAX_TABLE_ROWS", "input_messages", "input_parts", "result_parts"]
@@ -48,28 +49,35 @@ def input_messages(value: Any) -> list[Message]:
     items = list(value) if isinstance(value, list | tuple) else [value]
     messages: list[Message] = []
     parts: list[InputPart] = []
-    for item in items:
-        if isinstance(item, _MESSAGE_TYPES):
-            if parts:
-                messages.append(UserMessage(parts))
-                parts = []
-            messages.append(item)
-        else:
-            parts.extend(input_parts(item))
+    for index, item in enumerate(items):
+        try:
+            found = _message_or_parts(item)
+        except InputError as error:
+            if len(items) == 1:
+                raise
+            raise InputError(f"input[{index}]: {error}") from error.__cause__
+        if isinstance(found, list):
+            parts.extend(found)
+            continue
+        if parts:
+            messages.append(UserMessage(parts))
+            parts = []
+        messages.append(found)
     if parts:
         messages.append(UserMessage(parts))
     if not messages or any(_is_blank(message) for message in messages):
         raise InputError("the input is empty: give some text, or an image or a file; input=None answers what stands")
-    for message in messages:
-        _refuse_empty_data(message)
     return messages
 
 
-def _refuse_empty_data(message: Message) -> None:
+def _message_or_parts(item: Any) -> Message | list[InputPart]:
+    if not isinstance(item, _MESSAGE_TYPES):
+        return input_parts(item)
+    message: Message = item
     for part in message.content:
-        if isinstance(part, ImagePart | FilePart) and part.data == "":
-            what = f"the file {part.name!r}" if isinstance(part, FilePart) else f"an image ({part.media_type})"
-            raise InputError(f"the input is empty: there is no data in {what}; was it written completely?")
+        if isinstance(part, _PART_TYPES):
+            checked(part)
+    return message
 
 
 def _is_blank(message: Message) -> bool:
@@ -83,13 +91,13 @@ def input_parts(value: Any) -> list[InputPart]:
     if isinstance(value, str):
         return [TextPart(value)]
     if isinstance(value, Path):
-        return [_from_path(value)]
+        return [part_of_file(value)]
     part = _special_part(value)
     if part is None:
-        raise InputError(
-            f"a {type(value).__name__} cannot be sent to a model: give text, an ImagePart or FilePart, a message, a "
-            "Path, a figure or image, a DataFrame, or a list of these"
+        hint = other_looks(value) or (
+            "give text, an ImagePart or FilePart, a message, a Path, a figure or image, a DataFrame, or a list of these"
         )
+        raise InputError(f"a {type(value).__name__} cannot be sent to a model: {hint}")
     return [part]
 
 
@@ -111,8 +119,11 @@ def result_parts(value: Any) -> list[InputPart]:
     part = _special_part(value)
     if part is not None:
         return [part]
-    if isinstance(value, list | tuple) and any(_special_part(item) is not None for item in value):
-        return [part for item in value for part in result_parts(item)]
+    if isinstance(value, list | tuple):
+        found = [_special_part(item) for item in value]
+        if any(part is not None for part in found):
+            pairs = zip(value, found, strict=True)
+            return [part for item, special in pairs for part in ([special] if special else result_parts(item))]
     return [TextPart(_as_json(value))]
 
 
@@ -125,19 +136,17 @@ def _as_json(value: Any) -> str:
         data = to_jsonable_python(value, fallback=_plain, serialize_unknown=False)
         return json.dumps(clean_json(data), ensure_ascii=False)
     except (PydanticSerializationError, ValueError, TypeError, RecursionError, UnicodeError):
-        raise InputError(
-            f"a {type(value).__name__} cannot be sent to a model as text: return text, JSON data, a DataFrame, "
-            "a figure, an image, or parts"
-        ) from None
+        hint = other_looks(value) or "return text, JSON data, a DataFrame, a figure, an image, or parts"
+        raise InputError(f"a {type(value).__name__} cannot be sent to a model as text: {hint}") from None
 
 
 def _plain(value: Any) -> Any:
     """Turn tables, numpy's scalars and arrays, and anything shaped like them, into Python's own."""
-    if _comes_from(value, "pandas", {"DataFrame"}):
+    if comes_from(value, "pandas", "DataFrame"):
         return value.to_dict("records")  # going through it would give the names of its columns alone
-    if _comes_from(value, "polars", {"DataFrame"}):
+    if comes_from(value, "polars", "DataFrame"):
         return value.to_dicts()
-    if _comes_from(value, "pandas", {"NAType"}):
+    if comes_from(value, "pandas", "NAType"):
         return None
     for method in ("tolist", "item"):
         convert = getattr(value, method, None)
@@ -145,7 +154,8 @@ def _plain(value: Any) -> Any:
             return convert()
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | memoryview):
+    # a chart that is gone through gives the names of its fields
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | memoryview) and not other_looks(value):
         return list(value)
     raise TypeError(f"{type(value).__name__} is no JSON data")
 
@@ -154,62 +164,22 @@ def _special_part(value: Any) -> InputPart | None:
     """Return the part for a part, table, figure or image, or None for anything else."""
     if isinstance(value, _PART_TYPES):
         found: InputPart = value
-        return found
-    if isinstance(value, type | str | int | float | dict | bytes):
+        return checked(found)
+    if value is None or isinstance(value, str | int | float | dict | list | tuple | bytes):
         return None
-    if _comes_from(value, "pandas", {"DataFrame", "Series"}):
-        return TextPart(value.to_string(max_rows=MAX_TABLE_ROWS, **_dimensions(value)))
-    if _comes_from(value, "polars", {"DataFrame", "Series"}):
+    if comes_from(value, "pandas", "DataFrame", "Series"):
+        return TextPart(_table(value))
+    if comes_from(value, "polars", "DataFrame", "Series"):
         return TextPart(str(value))
-    return _image_part(value)
+    return picture_of(value)
 
 
-def _dimensions(table: Any) -> dict[str, bool]:
-    """Say how large a cut table is, and what a column is called, in the way its class spells it."""
+def _table(table: Any) -> str:
+    """Return a table of pandas as text: all columns, whole texts, and of long tables the first and last rows."""
+    import pandas as pd
+
     cut = len(table) > MAX_TABLE_ROWS
-    return {"show_dimensions": cut} if hasattr(table, "columns") else {"length": cut, "name": True}
-
-
-def _comes_from(value: Any, package: str, names: set[str]) -> bool:
-    return any(kind.__name__ in names and kind.__module__.partition(".")[0] == package for kind in type(value).__mro__)
-
-
-def _image_part(value: Any) -> ImagePart | None:
-    """Return the picture that a figure or image object shows in a notebook, or None."""
-    try:
-        return _drawn(value)
-    except Exception as error:
-        raise InputError(
-            f"a {type(value).__name__} cannot be drawn: {type(error).__name__}: {error}; does it show in a cell?"
-        ) from error
-
-
-def _drawn(value: Any) -> ImagePart | None:
-    if callable(getattr(value, "savefig", None)):
-        buffer = io.BytesIO()
-        value.savefig(buffer, format="png", bbox_inches="tight")
-        return ImagePart(buffer.getvalue(), media_type="image/png")
-    for method, media_type in (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg")):
-        represent = getattr(value, method, None)
-        data = represent() if callable(represent) else None
-        if isinstance(data, tuple):
-            data = data[0]  # IPython allows (data, metadata)
-        if isinstance(data, bytes | str) and data:
-            return ImagePart(data, media_type=media_type)
-    url = getattr(value, "url", None)
-    if _comes_from(value, "IPython", {"Image"}) and isinstance(url, str):
-        return ImagePart(url=url)
-    return None
-
-
-def _from_path(path: Path) -> InputPart:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
-    if not data:
-        raise InputError(f"the input is empty: the file {str(path)!r} has no data; was it written completely?")
-    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    if media_type in {"image/png", "image/jpeg", "image/gif", "image/webp"}:
-        return ImagePart(data, media_type=media_type)
-    return FilePart(path.name, data, media_type)
+    # each class has its own way to be asked how large a cut table is, and what a column is called
+    more = {"show_dimensions": cut} if hasattr(table, "columns") else {"length": cut, "name": True}
+    with pd.option_context("display.max_colwidth", None):
+        return str(table.to_string(max_rows=MAX_TABLE_ROWS, **more))

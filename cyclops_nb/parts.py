@@ -148,14 +148,16 @@ class ToolCall(BasePart):
 class ImagePart(BasePart):
     """A picture, by its data or by its address.
 
+    Whether models can take it is checked when it is given to a run, not here: what is stored can always be loaded.
+
     Parameters
     ----------
     data : str or bytes, optional
         The image file in base64 (kept exactly as given), or its bytes.
     url : str, optional
-        Where the image stands, instead of `data`.
+        Where a server can load the image, on the web, instead of `data`; or an address that holds it, ``data:...``.
     media_type : str, optional
-        Such as ``"image/png"``; needed with `data`.
+        ``"image/png"``, ``"image/jpeg"``, ``"image/webp"`` or ``"image/gif"``; needed with `data`.
 
     Examples
     --------
@@ -184,7 +186,7 @@ class ImagePart(BasePart):
 
 
 class FilePart(BasePart):
-    """A file that is sent whole.
+    """A file that is sent whole; its data is checked when it is given to a run.
 
     Parameters
     ----------

@@ -135,8 +135,8 @@ class TestPaths:
     def test_anything_else_becomes_a_file(self, tmp_path):
         """Any other path becomes a file with its name alone, its type, and its bytes."""
         path = tmp_path / "plan.pdf"
-        path.write_bytes(b"%PDF")
-        assert only(input_parts(path)) == FilePart("plan.pdf", b"%PDF", "application/pdf")
+        path.write_bytes(b"%PDF-")
+        assert only(input_parts(path)) == FilePart("plan.pdf", b"%PDF-", "application/pdf")
         path = tmp_path / "noextension"
         path.write_bytes(b"\x00")
         assert only(input_parts(path)).media_type == "application/octet-stream"
