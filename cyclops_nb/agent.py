@@ -218,7 +218,8 @@ class Agent(AgentSetup):
         """Same as `stream`, but yield the events: `RunFinished` last, then what the run failed with is raised."""
         waiter = Waiter()
         arguments = _arguments(input, session, response_model, durability)
-        self._prepare(**arguments)  # what is wrong with them is raised here, not at the first event
+        state = self._prepare(**arguments)  # what is wrong with them is raised here, not at the first event
+        arguments["input"] = list(state.plan.input) or None  # drawn and read once
         return self._events_there(waiter, arguments)
 
     def astream_events(

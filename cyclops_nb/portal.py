@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures.thread  # noqa: F401 - what it does at exit is to come after what we do
 import contextlib
 import contextvars
 import os
@@ -168,7 +169,8 @@ def _forget() -> None:
     _LOCK = threading.Lock()
 
 
-atexit.register(_shut_down)
+# before the pools of concurrent.futures are shut down, and threads refused: a store may need them for its last save
+getattr(threading, "_register_atexit", atexit.register)(_shut_down)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 

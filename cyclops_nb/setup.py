@@ -9,8 +9,9 @@ from cyclops_nb import transcript
 from cyclops_nb.config import AgentConfig, Durability, checked_durability
 from cyclops_nb.content import input_messages
 from cyclops_nb.engine.compaction import compaction_plan, messages_to_replace
-from cyclops_nb.engine.middleware import Middleware, changes_answers
+from cyclops_nb.engine.middleware import Middleware, changes_answers, checked_middleware
 from cyclops_nb.engine.output import OutputType
+from cyclops_nb.engine.persistence import awaitable
 from cyclops_nb.engine.state import CallerThread, RunPlan, RunState
 from cyclops_nb.engine.steps import check_runnable
 from cyclops_nb.errors import ConfigError, InputError
@@ -51,7 +52,7 @@ class AgentSetup:
         self._tools = as_tools(tools)
         self._store = session_store
         self._durability = checked_durability(durability)
-        self._middleware = tuple(middleware)
+        self._middleware = checked_middleware(middleware, [tool.name for tool in self._tools])
         self._client = client
         self._connection = ModelConnection(self._config, client)
         self._summariser: ModelConnection | None = None
@@ -93,11 +94,17 @@ class AgentSetup:
         Raises
         ------
         ConfigError
-            If the agent has no store.
+            If the agent has no store, or the store gives something else.
         """
         if self._store is None:
             raise ConfigError("the agent has no store to open a session from: pass session_store= to Agent")
-        return await self._store.load(id) or Session(id)
+        found = await awaitable(self._store, "load", self._store.load(id))
+        if found is None:
+            return Session(id)
+        if not isinstance(found, Session) or found.id != id:
+            given = f"session {found.id!r}" if isinstance(found, Session) else f"a {type(found).__name__}"
+            raise ConfigError(f"{type(self._store).__name__}.load({id!r}) returned {given}, not that Session or None")
+        return found
 
     def open(self, id: str) -> Session:
         """Same as `aopen`."""

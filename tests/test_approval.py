@@ -7,7 +7,7 @@ import pytest
 from scenarios import FORMS, call, shape
 from test_kernel import Kernel
 
-from cyclops_nb import Approval, ConfigError, Session
+from cyclops_nb import Approval, ConfigError, Session, tool
 from cyclops_nb.testing import ScriptedServer, text, tool_call, tool_calls
 
 RAN = []
@@ -39,6 +39,33 @@ def results(agent, form="run"):
     session = Session()
     assert call(agent, form, "go", session=session) == "done"
     return [message.text for message in session.messages if message.role == "tool"]
+
+
+class TestWhichTools:
+    """`tools` says what needs approval; all tools do without it."""
+
+    @pytest.mark.parametrize("tools", [["delete"], {"delete"}, [delete], [tool(delete)], [tool(delete), "look"]])
+    def test_by_name_or_by_the_tool_itself(self, ask, tools):
+        """Functions and tools may be given as the agent gets them."""
+        agent = agent_that_asks(ask, approval=Approval(lambda call: "No.", tools=tools))
+        assert results(agent) == ["No."]
+        assert RAN == []
+
+    def test_others_run_unasked(self, ask):
+        """What is not named is not asked about."""
+        agent = agent_that_asks(ask, approval=Approval(lambda call: "No.", tools=[look]))
+        assert results(agent) == ["deleted a"]
+
+    def test_a_name_that_is_no_tool(self, ask):
+        """Misspelt, it would leave a tool unguarded: no agent is made with it."""
+        with pytest.raises(ConfigError, match=r"'delet', which is no tool of this agent.*'delete', 'look'"):
+            agent_that_asks(ask, approval=Approval(tools=["delet"]))
+
+    @pytest.mark.parametrize("tools", ["delete", delete, 3, [b"delete"], [3]])
+    def test_no_tools_at_all(self, tools):
+        """Refused in words."""
+        with pytest.raises(ConfigError):
+            Approval(tools=tools)
 
 
 class TestByAFunction:

@@ -6,7 +6,7 @@ import threading
 import pytest
 from scenarios import FORMS, RecordingStore, agent_for, begin, call, note, shape, steps_script
 
-from cyclops_nb import Agent, Middleware, ModelError, Session, UserMessage
+from cyclops_nb import Agent, ConfigError, Middleware, ModelError, Session, UserMessage
 from cyclops_nb.stores import FileSessionStore, InMemorySessionStore
 from cyclops_nb.testing import error, gate, reply, text, tool_call
 from cyclops_nb.threads import run_in_thread
@@ -566,3 +566,32 @@ class TestHangingStore:
         told = [str(response.error), *getattr(response.error, "__notes__", [])]
         assert any("the store did not finish saving in time" in text for text in told)
         assert not session.busy
+
+
+class TestStoresThatAreNone:
+    """What a store of one's own gets wrong is said in words."""
+
+    @pytest.mark.parametrize("method", ["save", "add_messages"])
+    def test_methods_that_are_not_async(self, ask, method):
+        """The error names store and method."""
+
+        class Sync(RecordingStore):
+            pass
+
+        setattr(Sync, method, lambda self, *args: None)
+        agent = ask(*steps_script(2), tools=[note], session_store=Sync())
+        with pytest.raises(ConfigError, match=rf"Sync\.{method} must be async"):
+            agent.run("go", session=Session())
+
+    @pytest.mark.parametrize(
+        ("found", "told"), [({"id": "a"}, "returned a dict"), (Session("b"), "returned session 'b'")]
+    )
+    def test_open_gives_sessions_of_that_id(self, ask, found, told):
+        """And nothing else."""
+
+        class Odd(RecordingStore):
+            async def load(self, session_id):
+                return found
+
+        with pytest.raises(ConfigError, match=told):
+            ask(session_store=Odd()).open("a")

@@ -247,7 +247,7 @@ class TestRestart:
         path.write_bytes(data)
         session = talk()
         with pytest.warns(
-            UserWarning, match=r"stored as 'study-1' is damaged; it is kept as '.*study-1.backup-1.jsonl'"
+            UserWarning, match=r"stored as 'study-1' cannot be read by this version; it is kept as '.*study-1.backup-1.jsonl'"
         ):
             save(store, session)
         assert load(store) == session
@@ -256,8 +256,8 @@ class TestRestart:
     @pytest.mark.parametrize(
         ("damage", "named"),
         [
-            (lambda lines: [lines[0], b"{", *lines[2:]], "is damaged"),
-            (lambda lines: [lines[0], *lines[2:]], "is damaged"),
+            (lambda lines: [lines[0], b"{", *lines[2:]], "cannot be read by this version"),
+            (lambda lines: [lines[0], *lines[2:]], "cannot be read by this version"),
             (lambda lines: [*lines[:2], lines[2][:-20], b""], "ends with a torn line"),
         ],
         ids=["nonsense", "lost line", "torn line"],

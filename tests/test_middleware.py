@@ -6,7 +6,9 @@ import pytest
 from scenarios import FORMS, call, note, roles, shape, steps_script
 
 from cyclops_nb import (
+    Agent,
     AssistantMessage,
+    ConfigError,
     Middleware,
     ModelError,
     ModelRequest,
@@ -75,6 +77,35 @@ def around_tools(function):
             return await function(call, call_next)
 
     return Made()
+
+
+class TestChecked:
+    """What is no middleware is refused when the agent is made, before a question could be kept unfiltered."""
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            (Logs, "a list of Middleware: write middleware=.*the class Logs"),
+            (Middleware(), "a list of Middleware"),
+            ("x", "a list of Middleware"),
+            (None, "a list of Middleware"),
+            ([Logs], r"not the class Logs: write Logs\("),
+            ([None], "not NoneType"),
+            (["x"], "not str"),
+        ],
+    )
+    def test_in_words(self, given, told):
+        """The error says what to write."""
+        with pytest.raises(ConfigError, match=told):
+            Agent("m", middleware=given)
+
+    def test_a_filter_of_an_object(self, ask):
+        """A filter that is set on an object, not written in a class, filters as well."""
+        quiet = Middleware()
+        quiet.filter_text = lambda text: text.replace("secret", "…")
+        session = Session()
+        ask(text("a secret"), middleware=[quiet]).run("my secret", session=session)
+        assert [message.text for message in session.messages] == ["my …", "a …"]
 
 
 class TestOrder:
@@ -253,16 +284,16 @@ class TestModelCalls:
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
     def test_raising_what_ends_programs(self, ask, kind):
-        """Even that leaves the session in order and the library's loop running."""
+        """It is the run's error, as from a tool, and the library's loop goes on."""
 
         async def refuse(request, call_next):
             raise kind("stop")
 
         session = Session()
         agent = ask(text("fine"), middleware=[model(refuse)])
-        with pytest.raises(kind):
+        with pytest.raises(RuntimeError, match=f"raised {kind.__name__}"):
             agent.run("go", session=session)
-        assert (shape(session), session.busy) == ("u", False)
+        assert (shape(session), session.busy, session.runs[0].stop_reason) == ("u", False, "error")
         assert ask(text("fine")).run("go on", session=session) == "fine"
 
     @pytest.mark.parametrize("form", FORMS)

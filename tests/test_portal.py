@@ -599,3 +599,37 @@ print(asyncio.run(store.load("s")).runs[-1].stop_reason)
             [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False
         )
         assert (done.stdout.strip(), done.stderr) == ("cancelled", "")
+
+
+@pytest.mark.parametrize("durability", ["async", "sync", "exit"])
+def test_a_store_with_a_pool_of_threads_gets_the_end_of_a_run_at_exit(durability, tmp_path):
+    """A program that ends during a run saves it, also where saving takes a thread of asyncio's own pool."""
+    code = f"""
+import asyncio
+from pathlib import Path
+from cyclops_nb import Agent, Session
+from cyclops_nb.testing import ScriptedServer, gate, reply, text
+
+class PoolStore:
+    async def load(self, session_id):
+        return None
+
+    async def save(self, session):
+        await asyncio.to_thread(Path({str(tmp_path / "s.json")!r}).write_text, session.model_dump_json())
+
+    async def add_messages(self, session, messages):
+        await self.save(session)
+
+    async def delete(self, session_id):
+        pass
+
+door = gate()
+server = ScriptedServer([reply(text("a"), door)]).start()
+agent = Agent("m", base_url=server.base_url, api_key="k", session_store=PoolStore(), durability={durability!r})
+handle = agent.start("hello", session=Session("s"))
+door.wait_reached()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    stored = Session.model_validate_json((tmp_path / "s.json").read_text())
+    assert [run.stop_reason for run in stored.runs] == ["cancelled"]

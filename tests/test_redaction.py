@@ -93,7 +93,7 @@ class TestWhatIsFiltered:
 
     def test_names_of_files_and_addresses_of_images(self):
         """Names and addresses are texts; the data of files and images is left alone."""
-        data = FilePart(f"{SECRET}.txt", SECRET.encode(), "text/plain")
+        data = FilePart(f"{SECRET}.txt", SECRET.encode(), "application/pdf")
         shown = ImagePart(url=f"https://example.org/?key={SECRET}")
         inline = ImagePart(url="data:image/png;base64,AA==")
         file, image, picture = kept(UserMessage([data, shown, inline])).content
@@ -789,6 +789,37 @@ class TestArguments:
         message = filters.message(AssistantMessage(ToolCall("c", "f", arguments)))
         assert message.tool_calls[0].arguments == kept
         assert filters.message(message) is message
+
+
+class TestTheSessionItself:
+    """What is stored beside the messages."""
+
+    def test_title_and_metadata(self, ask):
+        """Are filtered, and can still be changed."""
+        session = Session(title=f"On {SECRET}", metadata={SECRET: [f"a {SECRET}", 1], "n": {"b": SECRET}})
+        agent_with(ask, text("x")).run("go", session=session)
+        assert session.title == "On [redacted]"
+        assert session.metadata == {"[redacted]": ["a [redacted]", 1], "n": {"b": "[redacted]"}}
+        session.metadata["n"]["c"] = 1
+
+    def test_text_in_a_text_file(self):
+        """It is sent as text; other files are not looked into."""
+        file = FilePart("a.csv", f"name\n{SECRET}\n".encode(), "text/csv")
+        other = FilePart("a.pdf", f"%PDF- {SECRET}".encode(), "application/pdf")
+        message = kept(UserMessage([file, other]))
+        assert message.content[0] == FilePart("a.csv", b"name\n[redacted]\n", "text/csv")
+        assert message.content[1] == other
+
+    @pytest.mark.parametrize("wrong", [{"secrets": None}, {"patterns": None}, {"patterns": 3}, {"secrets": 3}])
+    def test_what_is_no_list(self, wrong):
+        """Refused in words."""
+        with pytest.raises(ConfigError):
+            Redaction("email", **wrong)
+
+    def test_a_pattern_without_a_name_is_named_by_itself(self):
+        """Where it is no regular expression."""
+        with pytest.raises(ConfigError, match=r"the pattern '\(a'"):
+            Redaction(patterns=["(a"])
 
 
 class TestAnySecret:

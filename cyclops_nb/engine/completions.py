@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from cyclops_nb.engine.mailbox import Mailbox, is_own_cancel, stop_tasks
+from cyclops_nb.engine.mailbox import Mailbox, is_fault, stop_tasks
 from cyclops_nb.engine.middleware import around_model
 from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.state import RunState
@@ -55,10 +55,10 @@ async def ask(state: RunState, request: ModelRequest) -> AsyncGenerator[Event, N
 async def _awaited(call: Any) -> AssistantMessage:
     try:
         message = await call
-    except asyncio.CancelledError as error:
-        if is_own_cancel(error):
-            raise RuntimeError(f"the model call, or middleware around it, raised {error!r}") from error
-        raise
+    except BaseException as error:
+        if isinstance(error, Exception) or not is_fault(error):
+            raise
+        raise RuntimeError(f"the model call, or middleware around it, raised {error!r}") from error
     if not isinstance(message, AssistantMessage):
         raise TypeError(f"wrap_model_call must return an AssistantMessage, got {type(message).__name__}")
     return message

@@ -6,6 +6,7 @@ Only texts change: a message keeps its id, its place, the ids of its calls; argu
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from cyclops_nb.config import AgentConfig
 from cyclops_nb.engine.mailbox import is_fault
 from cyclops_nb.engine.middleware import Middleware, filters_text
+from cyclops_nb.media import file_text
 from cyclops_nb.messages import FilePart, Message, Part, ReasoningPart, TextPart, ToolCall, ToolMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
@@ -79,10 +81,15 @@ class TextFilter:
         return config.replace(**changed) if changed else config
 
     def clean(self, session: Session) -> None:
-        """Replace what stands in `session`: messages, prompts and errors of its runs; all of it, or nothing."""
+        """Replace what stands in `session`: title, metadata, messages, prompts and errors of runs; all, or nothing."""
         messages = [self.message(message) for message in session.messages]
         runs = [self._run(run) for run in session.runs]
         configs = {key: self._snapshot(snapshot) for key, snapshot in session.configs.items()}
+        title = None if session.title is None else self.text(str(session.title))
+        metadata = self._thawed(session.metadata)
+        session.title = title
+        if metadata != session.metadata:
+            session.metadata = metadata
         session.messages[:] = messages
         session.runs[:] = runs
         session.configs.update(configs)
@@ -106,11 +113,18 @@ class TextFilter:
             changes |= self._changed_name(part.name)
         elif isinstance(part, FilePart):
             changes |= self._changed("name", part.name)
+            changes |= self._changed_file(part)
         elif part.url and not part.url.startswith("data:"):
             changes |= self._changed("url", part.url)
         if isinstance(part, ReasoningPart) and changes:
             changes["provider_metadata"] = FrozenDict()  # its signature was for the text as it came
         return _changed_copy(part, changes) if changes else part
+
+    def _changed_file(self, part: FilePart) -> dict[str, str]:
+        """Filter the text in a text file, which is sent as text."""
+        text = file_text(part)
+        changed = {} if text is None else self._changed("data", text)
+        return {"data": base64.b64encode(changed["data"].encode()).decode()} if changed else {}
 
     def _arguments(self, text: str) -> str:
         """Filter texts, keys and numbers in a JSON object, one by one, and leave all else of it as the model wrote it.
@@ -147,6 +161,14 @@ class TextFilter:
         if isinstance(value, Mapping):
             return FrozenDict((self.text(key), self._data(item)) for key, item in value.items())
         return tuple(map(self._data, value)) if isinstance(value, list | tuple) else value
+
+    def _thawed(self, value: Any) -> Any:
+        """Return the user's own data, filtered, as it was: dicts and lists that can be changed."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(key) if isinstance(key, str) else key: self._thawed(item) for key, item in value.items()}
+        return [self._thawed(item) for item in value] if isinstance(value, list | tuple) else value
 
     def _changed_name(self, name: str) -> dict[str, str]:
         return {} if name in self._tool_names else self._changed("name", name)

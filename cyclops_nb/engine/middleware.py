@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from cyclops_nb.errors import ConfigError
 from cyclops_nb.messages import AssistantMessage, ToolCall, ToolMessage
 from cyclops_nb.models.base import ModelRequest
 
-__all__ = ["Middleware", "ModelCall", "ToolRun", "around_model", "around_tool", "changes_answers", "filters_text"]
+__all__ = [
+    "Middleware",
+    "ModelCall",
+    "ToolRun",
+    "around_model",
+    "around_tool",
+    "changes_answers",
+    "checked_middleware",
+    "filters_text",
+]
 
 ModelCall = Callable[[ModelRequest], Awaitable[AssistantMessage]]
 ToolRun = Callable[[ToolCall], Awaitable[ToolMessage]]
@@ -37,6 +47,9 @@ class Middleware:
     async def wrap_tool_call(self, call: ToolCall, call_next: ToolRun) -> ToolMessage:
         """Return the result of `call`."""
         return await call_next(call)
+
+    def check_tools(self, names: Collection[str]) -> None:
+        """Raise `ConfigError` if this does not fit an agent with such tools; called when the agent is made."""
 
     def filter_text(self, text: str) -> str:
         """Return `text` as it may be kept and sent.
@@ -78,4 +91,31 @@ def changes_answers(middleware: Sequence[Middleware]) -> bool:
 
 def filters_text(item: Middleware) -> bool:
     """Say whether middleware overrides `Middleware.filter_text`; most does not, and costs nothing then."""
-    return getattr(type(item), "filter_text", Middleware.filter_text) is not Middleware.filter_text
+    return getattr(item.filter_text, "__func__", None) is not Middleware.filter_text
+
+
+def checked_middleware(middleware: Any, tool_names: Collection[str]) -> tuple[Middleware, ...]:
+    """Return the middleware of an agent, or raise `ConfigError`.
+
+    Found only in a run, a question would have been kept unfiltered by then.
+
+    Parameters
+    ----------
+    middleware : sequence of Middleware
+        As it was given.
+    tool_names : collection of str
+        The tools that the agent has.
+    """
+    if isinstance(middleware, Middleware) or not isinstance(middleware, Iterable) or isinstance(middleware, str):
+        raise ConfigError(f"middleware is a list of Middleware: write middleware=[...], not a {_kind(middleware)}")
+    items = tuple(middleware)
+    for item in items:
+        if not isinstance(item, Middleware):
+            hint = f": write {item.__name__}(...)" if isinstance(item, type) else ", a class derived from Middleware"
+            raise ConfigError(f"each middleware must be an object, not {_kind(item)}{hint}")
+        item.check_tools(tool_names)
+    return items
+
+
+def _kind(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Awaitable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cyclops_nb.config import Durability
 from cyclops_nb.engine.mailbox import is_fault
+from cyclops_nb.errors import ConfigError
 from cyclops_nb.session import Session
 
 if TYPE_CHECKING:
     from cyclops_nb.stores.base import SessionStore
 
-__all__ = ["GRACE_SECONDS", "Saver", "note_store_error", "uncancelled"]
+__all__ = ["GRACE_SECONDS", "Saver", "awaitable", "note_store_error", "uncancelled"]
 
+_T = TypeVar("_T")
 GRACE_SECONDS = 10.0
 """How long the last save may take once the run has been cancelled."""
 
@@ -89,14 +92,25 @@ class Saver:
         assert self._store is not None  # noqa: S101 - for the type checker
         try:
             if known is None:
-                await self._store.save(snapshot)
+                await awaitable(self._store, "save", self._store.save(snapshot))
             else:
-                await self._store.add_messages(snapshot, snapshot.messages[known:])
+                adding = self._store.add_messages(snapshot, snapshot.messages[known:])
+                await awaitable(self._store, "add_messages", adding)
         except BaseException as error:
             if isinstance(error, Exception) or not is_fault(error):
                 raise
             raise RuntimeError(f"the store raised {error!r}") from error
         self._saved_messages = len(snapshot.messages)
+
+
+def awaitable(store: SessionStore, method: str, result: Awaitable[_T]) -> Awaitable[_T]:
+    """Return what a method of a store has returned, or raise `ConfigError` if that cannot be awaited."""
+    if not inspect.isawaitable(result):
+        raise ConfigError(
+            f"{type(store).__name__}.{method} must be async: write `async def {method}`, it returned "
+            f"{type(result).__name__}"
+        )
+    return result
 
 
 def note_store_error(first: BaseException, error: BaseException) -> None:

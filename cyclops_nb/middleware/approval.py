@@ -18,6 +18,7 @@ from cyclops_nb.errors import ConfigError
 from cyclops_nb.messages import ToolCall, ToolMessage
 from cyclops_nb.render.text import cut, indented_json, left_out, one_line, visible
 from cyclops_nb.threads import run_in_thread
+from cyclops_nb.tools import Tool, as_tools
 
 __all__ = ["Approval"]
 
@@ -42,8 +43,14 @@ class Approval(Middleware):
         A function, sync or async, that is given the `ToolCall` and returns True to run it, False to refuse it, or a
         text that refuses it and tells the model why. Without it the user is asked in the cell, or in the terminal:
         yes, no, always (for this tool, from now on), or the reason why not.
-    tools : collection of str, optional
-        The names of the tools that need approval; all by default.
+    tools : collection of str, Tool or function, optional
+        The tools that need approval, or their names; all by default.
+
+    Raises
+    ------
+    ConfigError
+        If `ask` cannot be called, or `tools` are no tools. A name that is no tool of the agent is refused by `Agent`:
+        misspelt, it would leave the tool that was meant unguarded.
 
     Examples
     --------
@@ -52,14 +59,23 @@ class Approval(Middleware):
     >>> agent = Agent("gpt-4o-mini", middleware=[Approval(ask, tools=["delete_file"])])
     """
 
-    def __init__(self, ask: Ask | None = None, *, tools: Collection[str] | None = None) -> None:
+    def __init__(
+        self, ask: Ask | None = None, *, tools: Collection[str | Tool | Callable[..., Any]] | None = None
+    ) -> None:
         if ask is not None and not callable(ask):
             raise ConfigError(f"ask must be a function of a ToolCall, not a {type(ask).__name__}")
-        if isinstance(tools, str):
-            raise ConfigError(f"tools is a collection of names, not one string: write tools=[{tools!r}]")
         self._ask = ask
-        self._tools = None if tools is None else frozenset(tools)
+        self._tools = None if tools is None else _names(tools)
         self._always: set[str] = set()
+
+    def check_tools(self, names: Collection[str]) -> None:
+        """Refuse an agent that has not all the tools that are to be approved."""
+        unknown = sorted((self._tools or frozenset()).difference(names))
+        if unknown:
+            raise ConfigError(
+                f"Approval names {unknown[0]!r}, which is no tool of this agent (they are {sorted(names)}): it would "
+                "guard nothing"
+            )
 
     async def wrap_tool_call(self, call: ToolCall, call_next: ToolRun) -> ToolMessage:
         """Run the call if it is approved."""
@@ -102,9 +118,18 @@ class Approval(Middleware):
         return False if word in {"n", "no", ""} else f"{_REFUSED} They said: {answer}"
 
 
+def _names(tools: Any) -> frozenset[str]:
+    if isinstance(tools, str) or callable(tools) or not isinstance(tools, Collection):
+        shown = repr(tools) if isinstance(tools, str) else "…"
+        raise ConfigError(f"tools is a collection of tools or their names: write tools=[{shown}]")
+    return frozenset(item if isinstance(item, str) else as_tools([item])[0].name for item in tools)
+
+
 def _checked(verdict: Any) -> bool | str:
     if isinstance(verdict, bool | str):
         return verdict
+    if type(verdict).__module__ == "numpy" and isinstance(getattr(verdict, "item", lambda: None)(), bool):
+        return bool(verdict)
     raise ConfigError(f"ask must return True, False, or the reason of a refusal, not a {type(verdict).__name__}")
 
 

@@ -99,9 +99,9 @@ class Redaction(Middleware):
         return "".join([*pieces, text[end:]]) if end else text
 
 
-def _secret_rules(secrets: Iterable[str]) -> list[_Rule]:
-    if isinstance(secrets, str):
-        raise ConfigError("secrets is a list of texts, not one text: write secrets=[...]")
+def _secret_rules(secrets: Any) -> list[_Rule]:
+    if isinstance(secrets, str) or not isinstance(secrets, Iterable):
+        raise ConfigError(f"secrets is a list of texts, not a {type(secrets).__name__}: write secrets=[...]")
     forms: set[str] = set()
     for secret in map(_checked_secret, secrets):
         # results of tools are often JSON, in which line ends, quotes and more are written in another way
@@ -118,8 +118,8 @@ def _checked_secret(secret: Any) -> str:
     return secret
 
 
-def _own_rules(patterns: Mapping[str, Regex] | Iterable[Regex]) -> list[_Rule]:
-    if isinstance(patterns, str | re.Pattern):
+def _own_rules(patterns: Any) -> list[_Rule]:
+    if isinstance(patterns, str | re.Pattern) or not isinstance(patterns, Iterable):
         raise ConfigError('patterns is a mapping or a list: write patterns={"name": regex}')
     named = patterns.items() if isinstance(patterns, Mapping) else ((_UNNAMED, item) for item in patterns)
     return [_Rule(_checked_name(name), _compiled(name, item)) for name, item in named]
@@ -136,7 +136,8 @@ def _compiled(name: str, pattern: Any) -> re.Pattern[str]:
         compiled = re.compile(pattern)
         compiled.search("")  # those of bytes compile, too
     except (re.error, TypeError) as error:
-        raise ConfigError(f"the pattern {name!r} is no regular expression for texts: {error}") from None
+        which = f"{pattern!r:.80}" if name == _UNNAMED else repr(name)
+        raise ConfigError(f"the pattern {which} is no regular expression for texts: {error}") from None
     return compiled
 
 

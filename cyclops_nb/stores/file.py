@@ -172,6 +172,8 @@ class FileSessionStore:
     async def delete(self, session_id: str) -> None:
         """Remove the session stored under `session_id`, but not its backups; nothing happens if there is none.
 
+        That is whatever stands there now, also if someone else has changed it.
+
         Raises
         ------
         InputError
@@ -247,7 +249,7 @@ class FileSessionStore:
                 parsed = parse(data, "")
                 created_at = to_session(parsed, session.id, "").created_at
             except SessionFormatError:
-                return f"what was stored as {session.id!r} is damaged"
+                return f"what was stored as {session.id!r} cannot be read by this version"
             if parsed.end < len(data):
                 return f"what was stored as {session.id!r} ends with a torn line"
         else:
