@@ -288,7 +288,9 @@ class Agent(AgentSetup):
 
         Examples
         --------
-        >>> agent.compact(session)
+        >>> session = Session()
+        >>> agent.compact(session) is None  # there is nothing to cut yet
+        True
         """
         waiter = Waiter()
         with waiter.hearing_interrupts():

@@ -498,3 +498,27 @@ class TestLifetime:
             port = int(process.stdout.readline())
             assert process.stdout.readline() == "forked\n"
             assert is_up(port)
+
+
+class TestLongConversation:
+    """Goes on however small the window is."""
+
+    @pytest.mark.parametrize("api", ["chat", "responses"])
+    def test_over_three_compactions(self, api):
+        """Each leaves a summary in place of the messages before, and every run has its answer."""
+        agent = Agent(
+            "local", api=api, temperature=0, max_tokens=80, input_limit=500, compaction=Compaction(keep_last=2),
+            system_prompt="You are a friendly guide.",
+        )  # fmt: skip
+        session = Session()
+        places = ("the Alps", "the Nile", "Iceland", "Peru", "Japan", "Kenya", "Malta", "Crete")
+        for place in places * 4:
+            response = agent.run_with_response(f"Tell me something about {place}.", session=session)
+            assert response.content
+            if [run.kind for run in session.runs if run.stop_reason == "completed"].count("compaction") == 3:
+                break
+        else:
+            pytest.fail("there were no three compactions")
+        assert [message.role for message in session.messages].count("summary") == 1
+        assert max(run.usage.input_tokens for run in session.runs if run.kind == "run") < 500
+        assert session.messages[0].replaced > 6

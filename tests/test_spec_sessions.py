@@ -1,8 +1,4 @@
-"""What the page about sessions says, sentence by sentence.
-
-Not built yet, and so not here: compaction. A run near the model's input limit replaces older messages by a summary;
-``compact`` and ``acompact`` do it on demand; the summary is a message, so a saved session stays compacted.
-"""
+"""What the page about sessions says, sentence by sentence."""
 
 import asyncio
 import json
@@ -529,3 +525,40 @@ class TestGone:
         import cyclops_nb
 
         assert not hasattr(cyclops_nb, name)
+
+
+class TestCompaction:
+    """A long session eventually outgrows the model's context window."""
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_a_run_replaces_older_messages_near_the_limit(self, ask, form):
+        """With compaction set, once a request nears the model's input limit."""
+        script = [
+            text("word " * 300, usage=(300, 300)),
+            text("word " * 300, usage=(900, 300)),
+            text("So far."),
+            text("ok"),
+        ]
+        agent = ask(*script, compaction=True, input_limit=1000)
+        session = Session()
+        for question in ("one", "two", "three"):
+            call(agent, form, question, session=session)
+        assert shape(session) == "suaua"
+        assert session.messages[0].text == "So far."
+
+    @pytest.mark.parametrize("form", ["compact", "acompact"])
+    def test_on_demand(self, ask, form):
+        """For example before saving; the summary is a message, so a saved session stays compacted."""
+        agent = ask(*(text(f"answer {n}") for n in range(4)), text("So far."))
+        session = Session()
+        for n in range(4):
+            agent.run(f"question {n}", session=session)
+        if form == "compact":
+            agent.compact(session)
+        else:
+            asyncio.run(agent.acompact(session))
+        store = InMemorySessionStore()
+        asyncio.run(store.save(session))
+        loaded = asyncio.run(store.load(session.id))
+        assert shape(loaded) == "suaua"
+        assert loaded == session
