@@ -98,7 +98,7 @@ class AgentSetup:
         """
         if self._store is None:
             raise ConfigError("the agent has no store to open a session from: pass session_store= to Agent")
-        found = await awaitable(self._store, "load", self._store.load(id))
+        found: Any = await awaitable(self._store, "load", self._store.load(id))
         if found is None:
             return Session(id)
         if not isinstance(found, Session) or found.id != id:

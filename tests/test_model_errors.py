@@ -363,33 +363,6 @@ class TestOtherBodies:
         assert fails(ask(raw(body, content_type="application/json"))).message == "no such model"
 
 
-class TestStreamOptions:
-    def test_a_server_that_refuses_them_is_asked_without(self, serve):
-        """It is asked once more, and that is remembered for the agent; its usage is unknown, not nought."""
-        server = serve(text("a", usage=None), text("b", usage=None), refuse_parameters=["stream_options"])
-        agent = agent_for(server)
-        session = Session()
-        assert [agent.run("x", session=session), agent.run("y", session=session)] == ["a", "b"]
-        assert [request.status for request in server.completions] == [400, 200, 200]
-        assert session.usage is None
-        assert session.runs[0].warnings[0] == "the server reported no usage"
-
-    def test_another_refusal_is_told(self, serve):
-        """What is not refused by that name is an error as ever."""
-        server = serve(text("a"), refuse_parameters=["tools"])
-        failure = fails(agent_for(server, [note]))
-        assert failure.message == "Unknown parameter: 'tools'."
-        assert len(server.completions) == 1
-
-    @pytest.mark.parametrize("name", ["temperature", "seed", "top_p", "reasoning_effort"])
-    def test_a_setting_of_the_users_own_is_never_dropped(self, serve, name):
-        """An answer that was made with other settings than the session says would be no record of it."""
-        value = "low" if name == "reasoning_effort" else 1
-        server = serve(text("a"), refuse_parameters=[name])
-        assert fails(agent_for(server, **{name: value})).message == f"Unknown parameter: '{name}'."
-        assert len(server.completions) == 1
-
-
 class TestUnsendable:
     """A request that cannot be sent is an error of ours, and shows no key."""
 

@@ -57,7 +57,8 @@ async def ask_in_window(state: RunState, saver: Saver) -> AsyncGenerator[Event, 
 
 
 async def _ask_compacted(state: RunState, saver: Saver, settings: Compaction) -> AsyncGenerator[Event, None]:
-    state.learn_input_limit(await state.plan.model.context_window())
+    if state.input_limit is None:
+        state.learn_input_limit(await state.plan.model.context_window())
     if not state.is_past_compaction and _is_near_limit(state, settings):
         compacted = await _compact_in_run(state, saver)
         if compacted is not None:
