@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import openai
 import pytest
 
+from cyclops_nb import Agent, Compaction, Session
 from cyclops_nb.errors import ConfigError, MissingExtraError, ModelConnectionError, ModelError
 from cyclops_nb.models import local
 from cyclops_nb.models.download import SMOLLM2, ModelFile, cache_folder, fetch

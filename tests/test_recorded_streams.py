@@ -153,8 +153,7 @@ class TestEachStream:
 class TestTheNextTurn:
     """What is made of a stream does not poison its session, whichever server and API goes on with it."""
 
-    @pytest.mark.parametrize("api", ["chat", "responses"])
-    @pytest.mark.parametrize("replay", ["auto", "always"])
+    @pytest.mark.parametrize(("api", "replay"), [("chat", "auto"), ("responses", "auto"), ("responses", "always")])
     @each_case
     def test_is_taken(self, serve, case, api, replay):
         """After a stream, or its failure, the strict server takes the requests of the same session."""

@@ -15,6 +15,7 @@ from cyclops_nb import (
     RateLimitError,
     ReasoningDelta,
     Session,
+    TextDelta,
     Usage,
 )
 from cyclops_nb.testing import (
@@ -140,10 +141,15 @@ class TestRuns:
         door = gate()
         agent = respond(reply(text("half"), door), text("fine"))
         session = Session()
-        handle = agent.start("go", session=session)
-        door.wait_reached()
-        handle.cancel()
-        response = handle.result()
+
+        async def main():
+            handle = agent.start("go", session=session)
+            async for event in handle.events():
+                if isinstance(event, TextDelta):
+                    handle.cancel()
+            return await handle
+
+        response = asyncio.run(main())
         assert (response.stop_reason, response.partial, shape(session)) == ("cancelled", "half", "u")
         assert agent.run("again", session=session) == "fine"
 

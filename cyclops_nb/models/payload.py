@@ -11,7 +11,6 @@ from typing import Any
 
 from cyclops_nb.messages import (
     AssistantMessage,
-    FilePart,
     ImagePart,
     InputPart,
     ReasoningPart,
@@ -22,7 +21,7 @@ from cyclops_nb.messages import (
 )
 from cyclops_nb.models.base import Endpoint, ModelRequest
 from cyclops_nb.models.presets import OPENAI_URL, host_of, wants_reasoning
-from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, legal_name, valid_arguments
+from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, legal_name, sent_parts, valid_arguments
 from cyclops_nb.models.strictness import is_strict
 
 __all__ = ["chat_payload"]
@@ -102,6 +101,7 @@ def _messages(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]
 
 
 def _content(parts: Sequence[InputPart]) -> str | list[dict[str, Any]]:
+    parts = sent_parts(parts)
     if all(isinstance(part, TextPart) for part in parts):
         return "".join(part.text for part in parts if isinstance(part, TextPart))
     return [_part(part) for part in parts]
@@ -116,16 +116,16 @@ def _part(part: InputPart) -> dict[str, Any]:
 
 
 def _tool_message(message: ToolMessage) -> dict[str, Any]:
-    text = message.text
-    others = [part for part in message.content if not isinstance(part, TextPart)]
-    if not text and others:
+    parts = sent_parts(message.content)
+    text = "".join(part.text for part in parts if isinstance(part, TextPart))
+    if not text and parts:
         text = "(see the next message)"
     return {"role": "tool", "tool_call_id": message.call_id, "content": text}
 
 
 def _pictures(message: ToolMessage) -> list[dict[str, Any]]:
     """Return what a tool result shows: results may only hold text, so it follows them as the user's."""
-    parts = [part for part in message.content if isinstance(part, ImagePart | FilePart)]
+    parts = [part for part in sent_parts(message.content) if not isinstance(part, TextPart)]
     if not parts:
         return []
     head = {"type": "text", "text": f"Returned by tool {message.name} (call {message.call_id}):"}

@@ -13,6 +13,7 @@ from cyclops_nb.errors import ModelError
 from cyclops_nb.events import Event, Place, ReasoningDelta, TextDelta
 from cyclops_nb.models.base import Completion
 from cyclops_nb.models.sse import Frame, SSEDecoder
+from cyclops_nb.pricing import reported_cost
 from cyclops_nb.usage import Usage
 
 __all__ = ["StreamReader", "parse_json", "read_error", "read_usage"]
@@ -156,9 +157,7 @@ class StreamReader(ABC):
     def _take_report(self, report: Mapping[str, Any]) -> None:
         _merge(self._usage, report)
         self._completion.usage = read_usage(self._usage)
-        cost = self._usage.get("cost")
-        if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0:
-            self._completion.reported_cost = float(cost)
+        self._completion.reported_cost = reported_cost(self._usage)
 
     def _text_events(self, text: str) -> Iterator[Event]:
         if text:

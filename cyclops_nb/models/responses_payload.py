@@ -22,7 +22,7 @@ from cyclops_nb.messages import (
     ToolMessage,
 )
 from cyclops_nb.models.base import Endpoint, ModelRequest
-from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, legal_name, valid_arguments
+from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, legal_name, sent_parts, valid_arguments
 from cyclops_nb.models.strictness import is_strict
 
 __all__ = ["responses_notes", "responses_payload"]
@@ -101,8 +101,9 @@ def _input(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]:
     ids = _CallIds()
     for message in request.messages:
         if isinstance(message, ToolMessage):
-            output = message.text if all(isinstance(part, TextPart) for part in message.content) else None
-            shown = _content(message.content) if output is None else output
+            parts = sent_parts(message.content)
+            texts = [part.text for part in parts if isinstance(part, TextPart)]
+            shown = "".join(texts) if len(texts) == len(parts) else _content(parts)
             result.append({"type": "function_call_output", "call_id": ids.of_result(message.call_id), "output": shown})
         elif isinstance(message, AssistantMessage):
             ids.begin_turn()
@@ -115,7 +116,7 @@ def _input(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]:
 
 
 def _content(parts: Sequence[InputPart]) -> list[dict[str, Any]]:
-    return [_part(part) for part in parts] or [_part(TextPart(""))]
+    return [_part(part) for part in sent_parts(parts)] or [_part(TextPart(""))]
 
 
 def _part(part: InputPart) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
-from cyclops_nb.messages import FilePart, ImagePart
+from cyclops_nb.media import file_text
+from cyclops_nb.messages import FilePart, ImagePart, InputPart, TextPart
 
-__all__ = ["SUMMARY_HEAD", "data_url", "legal_name", "valid_arguments"]
+__all__ = ["SUMMARY_HEAD", "data_url", "legal_name", "sent_parts", "valid_arguments"]
 
 SUMMARY_HEAD = "Summary of the conversation so far:\n\n"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -41,6 +43,24 @@ def valid_arguments(arguments: str) -> str:
 
 
 def data_url(part: ImagePart | FilePart) -> str:
-    """Return the address of an image or file: its own, or one that holds its data."""
+    """Return the address of an image or file: its own, or one that holds its data, in one line as servers want it."""
     url = part.url if isinstance(part, ImagePart) else None
-    return url or f"data:{part.media_type};base64,{part.data}"
+    if url and not url.startswith("data:"):
+        return url
+    return "".join((url or f"data:{part.media_type};base64,{part.data}").split())
+
+
+def sent_parts(parts: Iterable[InputPart]) -> list[InputPart]:
+    r"""Return parts with text files as the text in them, under their names: few servers take other files than PDFs.
+
+    Examples
+    --------
+    >>> sent_parts([FilePart("a.csv", b"a,b", "text/csv")])[0].text
+    '\n\nFile a.csv:\n\na,b\n\n'
+    """
+    return [_as_text(part) if isinstance(part, FilePart) else part for part in parts]
+
+
+def _as_text(part: FilePart) -> InputPart:
+    text = file_text(part)
+    return part if text is None else TextPart(f"\n\nFile {part.name}:\n\n{text}\n\n")
