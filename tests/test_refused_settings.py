@@ -10,7 +10,7 @@ from scenarios import agent_for, note
 
 from cyclops_nb import ModelError, Session
 from cyclops_nb.models.refused_names import refused_names
-from cyclops_nb.testing import error, raw, text
+from cyclops_nb.testing import error, raw, reasoning, reply, text
 
 
 class Number(BaseModel):
@@ -230,6 +230,49 @@ class TestOtherApi:
         for _ in range(2):
             assert any(name in warning for warning in agent.run_with_response("x").warnings)
         assert all(name not in request.body for request in server.completions)
+
+
+class TestReasoningOfAnotherModel:
+    """Reasoning that came from the same host, which the model or the key that is asked now can do nothing with."""
+
+    WORDS = [
+        (
+            "Reasoning input items can only be provided to a reasoning model. Remove reasoning items and try again.",
+            None,
+        ),
+        (
+            "The encrypted content gAAA... could not be verified. Reason: Encrypted content could not be decrypted.",
+            None,
+        ),
+        ("The content is not valid.", "invalid_encrypted_content"),
+        ("Encrypted content is not supported with this model.", None),
+    ]
+
+    @pytest.mark.parametrize(("message", "code"), WORDS)
+    def test_is_left_out(self, serve, message, code):
+        """It is asked once more without it, and from then on; a warning says so, and the session keeps it."""
+
+        def plain(request):
+            has_reasoning = any(item["type"] == "reasoning" for item in request.input)
+            return error(400, message, code=code, param="input") if has_reasoning else text("ok")
+
+        server = serve(reply(reasoning("Hm"), text("Hi")), plain, plain, plain)
+        session = Session()
+        agent = agent_for(server, api="responses")
+        agent.run("x", session=session)
+        kept = session.messages[1]
+        other = agent.replace(model="other")
+        runs = [other.run_with_response(prompt, session=session).run for prompt in "yz"]
+        assert statuses(server) == [200, 400, 200, 200]
+        assert all(any("reasoning of earlier answers" in warning for warning in run.warnings) for run in runs)
+        assert session.messages[1] == kept
+
+    def test_a_request_without_any(self, serve):
+        """Where none was sent there is nothing to leave out, and the refusal is raised."""
+        server = serve(error(400, self.WORDS[0][0]))
+        with pytest.raises(ModelError, match="Remove reasoning items"):
+            agent_for(server, api="responses").run("x")
+        assert statuses(server) == [400]
 
 
 SAYINGS = [

@@ -182,6 +182,7 @@ class TestWhatIsMissing:
             [delta("Hi"), completed(message("Hi", id="other"))],
             [delta("Hi", id=""), done("message", id="x", content=[{"type": "output_text", "text": "Hi"}]), completed()],
             [event("output_text.done", item_id="i", text="Hi"), completed(message("Hi"))],
+            [event("output_text.done", item_id="i", text="Hi"), completed()],
             [delta("Hi"), event("output_text.done", item_id="i", text="Hi"), completed(message("Hi"))],
             [delta("H", id="a"), delta("i", id="b"), completed(message("Hi", id="c"))],
             [delta("H", id="a", index=None), delta("i", id="b", index=None), completed(message("Hi", id="c"))],
@@ -288,6 +289,27 @@ class TestCalls:
     def test_a_call_is_told_once(self, events):
         """Whichever of announcement, deltas, whole item and last event are there, it is one call."""
         assert calls(*events) == [("c", "f", '{"x": 1}')]
+
+    @pytest.mark.parametrize(
+        ("known", "index"), [({"call_id": "x"}, None), ({}, 0)], ids=["by their call ids", "by their indexes"]
+    )
+    def test_calls_that_end_in_another_order(self, known, index):
+        """Whole calls find the ones that were announced, also where the ids of items change with each event."""
+        first, second = ({**known, "name": name} for name in "fg")
+        if known:
+            second["call_id"] = "y"
+        after = None if index is None else index + 1
+        made = calls(
+            added("function_call", "a", index, **first),
+            added("function_call", "b", after, **second),
+            done("function_call", "c", after, **second, arguments='{"n": 2}'),
+            done("function_call", "d", index, **first, arguments='{"n": 1}'),
+        )
+        assert [item[1:] for item in made] == [("f", '{"n": 1}'), ("g", '{"n": 2}')]
+
+    def test_the_id_of_the_item_is_better_than_none(self):
+        """A call that came without a call id is known by the id of its item."""
+        assert calls(completed(function(id="fc_7", call_id=None))) == [("fc_7", "f", "{}")]
 
     @pytest.mark.parametrize("arguments", [None, "", "  ", "{}", {}])
     def test_no_arguments_are_an_empty_object(self, arguments):

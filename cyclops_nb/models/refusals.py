@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cyclops_nb.models.refused_names import refused_names
+from cyclops_nb.models.refused_names import refused_names, refuses_reasoning
 
 if TYPE_CHECKING:
     import openai
@@ -40,6 +40,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._names: set[str] = set()
+        self._is_reasoning_refused = False
 
     def learn(self, error: openai.APIStatusError, body: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
         """Take note of what was refused, and say whether the request is worth another try.
@@ -67,6 +68,9 @@ class Refusals:
             found.discard("reasoning")
         found -= {name for name in found if _OTHER_NAME.get(name) in self._names}
         self._names |= found
+        if not found and _has_reasoning(body) and refuses_reasoning(error.body or error.message):
+            self._is_reasoning_refused = True
+            return True
         return bool(found)
 
     def applied_to(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,17 +82,32 @@ class Refusals:
                     result.setdefault(_OTHER_NAME[option], result.pop(option))
             elif _has(result, option):
                 _remove(result, option)
+        if self._is_reasoning_refused and _has_reasoning(result):
+            result["input"] = [item for item in result["input"] if not _is_reasoning(item)]
         return result
 
     def notes(self, body: Mapping[str, Any], host: str) -> list[str]:
         """Return warnings about the user's settings that are left out of a request."""
         left_out = [option for option in _OPTIONS if option in self._names and _has(body, option)]
-        return [f"{host} does not take {_named(option)}: it was left out" for option in left_out if _OPTIONS[option]]
+        names = [_named(option) for option in left_out if _OPTIONS[option]]
+        if self._is_reasoning_refused and _has_reasoning(body):
+            names.append("the reasoning of earlier answers")
+        return [f"{host} does not take {name}: it was left out" for name in names]
 
 
 def _named(option: str) -> str:
     setting = _OPTIONS[option]
     return option if setting == option else f"{option} ({setting})"
+
+
+def _has_reasoning(body: Mapping[str, Any]) -> bool:
+    """Say whether a request holds items of reasoning, as those of the Responses API do."""
+    items = body.get("input")
+    return isinstance(items, list) and any(map(_is_reasoning, items))
+
+
+def _is_reasoning(item: Any) -> bool:
+    return isinstance(item, Mapping) and item.get("type") == "reasoning"
 
 
 def _means(name: str, option: str) -> bool:

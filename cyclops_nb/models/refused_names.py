@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["refused_names"]
+__all__ = ["refused_names", "refuses_reasoning"]
 
 _QUOTE = "[\"'`\u2018\u2019\u201c\u201d]"
 _NAME = r"(?P<name>[a-z_]\w*(?:\.\w+|\[\w*\])*)"
@@ -42,6 +42,29 @@ _ABOUT_VALUE = re.compile(
 )
 _ONLY_DEFAULT = re.compile(r"only the default\b.{0,40}\bvalue is supported", re.IGNORECASE)
 """What OpenAI says of a setting that a model does not have."""
+
+_ABOUT_REASONING = re.compile(
+    r"reasoning (?:input )?items? (?:can only|cannot|can't|is not|are not)|remove (?:the )?reasoning items"
+    r"|encrypted content\b.{0,80}?\b(?:could not|cannot|is not)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def refuses_reasoning(body: Any) -> bool:
+    """Say whether a refusal is about reasoning that was sent back: of another model, or made for another key.
+
+    Parameters
+    ----------
+    body : object
+        The ``error`` object of the refusal, or whatever else the server has sent.
+
+    Examples
+    --------
+    >>> refuses_reasoning({"message": "The item is not valid.", "code": "invalid_encrypted_content"})
+    True
+    """
+    code = body.get("code") if isinstance(body, Mapping) else None
+    return code == "invalid_encrypted_content" or _ABOUT_REASONING.search(str(body)) is not None
 
 
 def refused_names(body: Any) -> set[str]:
