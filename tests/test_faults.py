@@ -108,6 +108,9 @@ class TestFindings:
 
 NEVER_SUSPENDED = {
     "await compact(state)": "a compaction on demand, which is one on the way but for the run around it",
+    "await self._ask_for_window()": "the input limit is a setting",
+    'await client.get("/models", cast_to=openai.AsyncAPIResponse[object], options=options)': "as above",
+    "await response.read()": "as above",
     "await state.plan.model.context_window()": "the input limit is a setting, or asked for once",
     "await run.ended()": "a run that a tool has started in a sync form",
     "await asyncio.wait(nested, timeout=CLEANUP_SECONDS)": "as above",

@@ -112,6 +112,11 @@ class TestStatuses:
         [
             ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9000.", None),
             ("too long", "context_length_exceeded"),
+            ("prompt is too long: 212345 tokens > 200000 maximum", "invalid_request_error"),
+            ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", "400"),
+            ("This model's maximum prompt length is 131072 but the request contains 140000 tokens.", None),
+            ("Your request exceeded model token limit: 8192 (requested: 9000)", "invalid_request_error"),
+            ("Please reduce the length of the messages or completion.", None),
             ("the request exceeds the available context size, try increasing it", "exceed_context_size_error"),
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from cyclops_nb import (
@@ -120,3 +121,30 @@ class TestReasoning:
         request = ModelRequest(AgentConfig("m"), messages, hosts={"r": host, "elsewhere": "other"})
         body = chat_payload(request, Endpoint(f"https://{host}/v1", "m", host=host))
         assert [item.get("reasoning_content") for item in body["messages"] if item["role"] == "assistant"] == sent
+
+
+class TestTexts:
+    """Texts beside each other."""
+
+    def test_begin_on_lines_of_their_own(self, ask):
+        """A table after words, and two texts, are not glued together."""
+        agent = ask(text("x"), text("x"))
+        agent.run(["The numbers:", pd.Series([1, 2])])
+        agent.run(["first", "second", " third"])
+        first, second = (request.messages[0]["content"] for request in agent.server.completions)
+        assert first == "The numbers:\n0    1\n1    2"
+        assert second == "first\nsecond third"
+
+    @pytest.mark.parametrize("api", ["chat", "responses"])
+    def test_an_empty_result_is_empty(self, ask, api):
+        """The model is told nothing that is not so."""
+        agent = ask(tool_call("quiet", {}), text("x"), tools=[quiet], api=api)
+        agent.run("go")
+        body = agent.server.requests[-1].body
+        result = body["messages"][-1]["content"] if api == "chat" else body["input"][-1]["output"]
+        assert result == ""
+
+
+def quiet() -> str:
+    """Say nothing."""
+    return ""

@@ -513,3 +513,20 @@ class TestWindows:
         """Fields that have other values than they should are passed over."""
         window = window_of({"data": entries}, "a")
         assert window is None or (type(window) is int and window > 0)
+
+
+class TestOtherSettings:
+    """`Agent.replace` and the model that summarises."""
+
+    @pytest.mark.parametrize("change", [{"model": "ollama:q"}, {"base_url": "http://127.0.0.1:1/v1"}])
+    def test_a_key_does_not_go_along_to_another_server(self, change):
+        """It belongs to the first one, as headers do."""
+        agent = Agent("gpt-4o-mini", api_key="sk-of-one-server", default_headers={"X-Key": "secret-one"})
+        other = agent.replace(**change).config
+        assert (other.api_key, other.default_headers) == (None, None)
+        assert agent.replace(**change, api_key="sk-other").config.api_key.get_secret_value() == "sk-other"
+
+    def test_it_stays_with_its_own(self):
+        """Another model or setting there needs it."""
+        agent = Agent("gpt-4o-mini", api_key="sk-of-one-server")
+        assert agent.replace(model="gpt-4o", temperature=1).config.api_key is not None

@@ -13,7 +13,7 @@ import traceback
 import typing
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema, from_json
 from typing_extensions import TypeAliasType
@@ -145,6 +145,8 @@ class _Schema(GenerateJsonSchema):
 
 
 def _is_type(kind: Any) -> bool:
+    if kind is BaseModel:  # the base of models, which describes nothing
+        return False
     if isinstance(kind, type | typing.NewType | TypeAliasType) or typing.get_origin(kind) is not None:
         return True
     return isinstance(kind, getattr(typing, "TypeAliasType", ())) or kind is Any

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from cyclops_nb.config import AgentConfig
 from cyclops_nb.models.base import Endpoint, Model
@@ -17,7 +18,7 @@ from cyclops_nb.models.served import ServedModel
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["ModelConnection"]
+__all__ = ["ModelConnection", "replaced"]
 
 _KINDS: dict[str, type[ServedModel]] = {"chat": ChatModel, "responses": ResponsesModel}
 
@@ -59,16 +60,26 @@ class ModelConnection:
 
     def for_model(self, name: str) -> ModelConnection:
         """Return the connection of another model: to the same server, or to another one without what is this one's."""
-        config = self._config.replace(model=name)
-        if self._client is None and _address_of(config) != _address_of(self._config):
-            config = config.replace(api_key=None, default_headers=None, default_query=None)
-        return ModelConnection(config, self._client)
+        if is_local(name):
+            return ModelConnection(replaced(self._config, {"model": name, "base_url": None}))
+        return ModelConnection(replaced(self._config, {"model": name}), self._client)
 
     def _endpoint(self) -> Endpoint:
         if self._client is None:
             return resolve(self._config)
         base_url = str(self._client.base_url)
         return Endpoint(base_url, self._config.model, host=host_of(base_url))
+
+
+_SECRETS = ("api_key", "default_headers", "default_query")
+
+
+def replaced(config: AgentConfig, settings: Mapping[str, Any]) -> AgentConfig:
+    """Return other settings; keys and headers for one server do not go along to another one."""
+    new = config.replace(**settings)
+    if _address_of(new) == _address_of(config):
+        return new
+    return new.replace(**{name: None for name in _SECRETS if name not in settings})
 
 
 def _address_of(config: AgentConfig) -> str:

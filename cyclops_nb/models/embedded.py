@@ -42,6 +42,9 @@ class EmbeddedModel:
         """Return the tokens that the embedded model is started with."""
         return _WINDOW
 
+    def learn_context_window(self, tokens: int) -> None:
+        """Take note of nothing: the window is known."""
+
     async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
         """Ask, and read the answer into `completion`, telling `emit` of each delta."""
         if request.tools:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from cyclops_nb.errors import (
@@ -27,7 +28,25 @@ __all__ = [
     "was_not_connected",
 ]
 
-_OVERFLOW_WORDS = ("context_length", "context length", "context size", "context window", "maximum context")
+_OVERFLOW_CODES = {"context_length_exceeded", "exceed_context_size_error", "request_too_large"}
+_TOO_LARGE = 413
+_OVERFLOW = re.compile(
+    r"""
+    maximum\ context\ length\ is
+    | (exceed|overflow|longer\ than|larger\ than|too\ (long|large)).{0,80}\b(context|window)\b
+    | \b(context|window)\b.{0,80}\b(exceed|overflow|(is|was)\ (full|too\ small))
+    | (prompt|input|request|conversation)\ (is\ )?too\ (long|large)
+    | (input|prompt)\ (token\ count|tokens|length).{0,80}exceed
+    | exceed.{0,40}\b(maximum|model|input|prompt)\b.{0,40}\b(tokens?|length)\b
+    | maximum\ (prompt|input)\ (length|tokens?)
+    | too\ many\ (input\ |prompt\ )?tokens
+    | reduce\ the\ length\ of\ the\ (messages|prompt|input)
+    """,
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+"""In how many ways servers say that a request is longer than the context window."""
+_ABOUT_A_VALUE = re.compile(r"\b(must|should)\ be\b|\binvalid\b.{0,20}\b(parameter|value)", re.IGNORECASE)
+"""What servers say of settings; a shorter conversation would not help."""
 _BUSY_CODES = {"429", "rate_limit_exceeded", "rate_limit_error", "insufficient_quota"}
 _NOT_CONNECTED = {"ConnectError", "ConnectTimeout"}
 """What the HTTP library calls it when no connection came about, so that nothing can have been consumed."""
@@ -41,7 +60,7 @@ def from_status(error: openai.APIStatusError, host: str) -> ModelError:
     if error.response.is_redirect:
         target = error.response.headers.get("location", "elsewhere")
         text = f"the server redirects to {target!r}, which is not followed, as keys would go along: set base_url to it"
-    if _is_overflow(text, said.code):
+    if error.status_code == _TOO_LARGE or _is_overflow(text, said.code):
         kind = ContextOverflowError
     elif error.status_code == 429:  # noqa: PLR2004 - Too Many Requests
         kind = RateLimitError
@@ -112,4 +131,6 @@ def _seconds(timeout: Any, phase: str) -> Any:
 
 
 def _is_overflow(text: str, code: str | None) -> bool:
-    return any(words in f"{code or ''} {text}".lower() for words in _OVERFLOW_WORDS)
+    if code in _OVERFLOW_CODES:
+        return True
+    return _OVERFLOW.search(text) is not None and _ABOUT_A_VALUE.search(text) is None

@@ -21,7 +21,7 @@ from cyclops_nb.messages import (
 )
 from cyclops_nb.models.base import Endpoint, ModelRequest
 from cyclops_nb.models.presets import OPENAI_URL, host_of, wants_reasoning
-from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, legal_name, sent_parts, valid_arguments
+from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, joined, legal_name, sent_parts, valid_arguments
 from cyclops_nb.models.strictness import is_strict
 
 __all__ = ["chat_payload"]
@@ -103,7 +103,7 @@ def _messages(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]
 def _content(parts: Sequence[InputPart]) -> str | list[dict[str, Any]]:
     parts = sent_parts(parts)
     if all(isinstance(part, TextPart) for part in parts):
-        return "".join(part.text for part in parts if isinstance(part, TextPart))
+        return joined(parts)
     return [_part(part) for part in parts]
 
 
@@ -117,8 +117,8 @@ def _part(part: InputPart) -> dict[str, Any]:
 
 def _tool_message(message: ToolMessage) -> dict[str, Any]:
     parts = sent_parts(message.content)
-    text = "".join(part.text for part in parts if isinstance(part, TextPart))
-    if not text and parts:
+    text = joined(parts)
+    if not text and any(not isinstance(part, TextPart) for part in parts):
         text = "(see the next message)"
     return {"role": "tool", "tool_call_id": message.call_id, "content": text}
 

@@ -22,7 +22,7 @@ from cyclops_nb.messages import (
     ToolMessage,
 )
 from cyclops_nb.models.base import Endpoint, ModelRequest
-from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, legal_name, sent_parts, valid_arguments
+from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, joined, legal_name, sent_parts, valid_arguments
 from cyclops_nb.models.strictness import is_strict
 
 __all__ = ["responses_notes", "responses_payload"]
@@ -102,8 +102,7 @@ def _input(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]:
     for message in request.messages:
         if isinstance(message, ToolMessage):
             parts = sent_parts(message.content)
-            texts = [part.text for part in parts if isinstance(part, TextPart)]
-            shown = "".join(texts) if len(texts) == len(parts) else _content(parts)
+            shown = joined(parts) if all(isinstance(part, TextPart) for part in parts) else _content(parts)
             result.append({"type": "function_call_output", "call_id": ids.of_result(message.call_id), "output": shown})
         elif isinstance(message, AssistantMessage):
             ids.begin_turn()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from cyclops_nb.media import file_text
 from cyclops_nb.messages import FilePart, ImagePart, InputPart, TextPart
 
-__all__ = ["SUMMARY_HEAD", "data_url", "legal_name", "sent_parts", "valid_arguments"]
+__all__ = ["SUMMARY_HEAD", "data_url", "joined", "legal_name", "sent_parts", "valid_arguments"]
 
 SUMMARY_HEAD = "Summary of the conversation so far:\n\n"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -61,6 +61,23 @@ def sent_parts(parts: Iterable[InputPart]) -> list[InputPart]:
     return [_as_text(part) if isinstance(part, FilePart) else part for part in parts]
 
 
+def joined(parts: Iterable[InputPart]) -> str:
+    r"""Return the texts among parts as one text, each beginning on a line of its own.
+
+    Examples
+    --------
+    >>> joined([TextPart("The numbers:"), TextPart("1 2")])
+    'The numbers:\n1 2'
+    """
+    text = ""
+    for part in parts:
+        if isinstance(part, TextPart) and part.text:
+            apart = not text or text[-1].isspace() or part.text[0].isspace()
+            text += part.text if apart else f"\n{part.text}"
+    return text
+
+
 def _as_text(part: FilePart) -> InputPart:
     text = file_text(part)
-    return part if text is None else TextPart(f"\n\nFile {part.name}:\n\n{text}\n\n")
+    name = " ".join(part.name.split())
+    return part if text is None else TextPart(f"\n\nFile {name}:\n\n{text}\n\n")

@@ -76,6 +76,10 @@ class ServedModel(ABC):
             self._is_window_asked = True
         return self._window
 
+    def learn_context_window(self, tokens: int) -> None:
+        """Take note of the window that the server has named in a refusal."""
+        self._window, self._is_window_asked = tokens, True
+
     async def _ask_for_window(self) -> int | None:
         import openai
 
