@@ -27,10 +27,16 @@ _PATTERNS = [
     rf"{_REFUSED} (?:\w+ )?{_FIELD}(?: (?:supplied|found|given|provided|in \w+))*\s*[:=]?\s*[\[(]?{_QUOTE}?{_NAME}",
     # 'seed' is not supported with this model; 'text.format' of type 'json_schema' is not supported
     rf"{_QUOTED}{_OF_TYPE}(?: {_FIELD})?(?: (?:is|are|was|were))?(?: currently)? {_REFUSED}{_NO_VALUE}",
-    # This model does not support the 'seed' parameter
-    rf"{_CANNOT}(?: the)?(?: {_FIELD})? {_QUOTED}",
-    # Parameter not supported: seed
-    rf"{_FIELD} (?:is |are )?{_REFUSED}\s*:\s*{_QUOTE}?{_NAME}",
+    # `temperature` is deprecated for this model
+    rf"{_QUOTED} (?:is|was) (?:deprecated|removed) (?:for|in|from)\b",
+    # This model does not support the 'seed' parameter; does not support temperature
+    rf"{_CANNOT}(?: the)?(?: {_FIELD})? (?:{_QUOTED}|{_NAME.replace('name', 'bare')}\b{_NO_VALUE})",
+    # temperature is not supported
+    rf"(?<![\w.]){_NAME} (?:is|are) (?:currently )?{_NOT}{_NO_VALUE}",
+    # Parameter not supported: seed; Argument not supported on this model: seed
+    rf"{_FIELD} (?:is |are )?{_REFUSED}(?: \w+){{0,5}}\s*:\s*{_QUOTE}?{_NAME}",
+    # temperature: Extra inputs are not permitted
+    rf"(?<![\w.]){_NAME}: extra (?:inputs|fields) (?:are )?not permitted",
     # what pydantic says, as data or as text
     rf"extra_forbidden{_MARKS}loc{_MARKS}body{_MARKS}{_NAME}",
     rf"loc{_MARKS}body{_MARKS}{_NAME}{_MARKS}msg{_MARKS}extra (?:inputs|fields) (?:are )?not permitted",
@@ -84,7 +90,8 @@ def refused_names(body: Any) -> set[str]:
     """
     said = body if isinstance(body, Mapping) else {}
     text = f"{said.get('message') or ''} {body}"
-    names = {match["name"] for saying in _SAYINGS for match in saying.finditer(text)}
+    matches = (match.groupdict() for saying in _SAYINGS for match in saying.finditer(text))
+    names = {match["name"] or match.get("bare") or "" for match in matches} - {""}
     param = said.get("param")
     if isinstance(param, str) and _ABOUT_FIELD.search(text):
         is_about_value = _ABOUT_VALUE.search(text) and not _ONLY_DEFAULT.search(text)
