@@ -6,10 +6,11 @@ import pytest
 from faults.awaits import seen, written
 from faults.campaign import KINDS, Report, fail_everywhere, stop_everywhere
 from faults.lab import Lab
-from faults.workloads import workloads
+from faults.workloads import Workload, workloads
 from scenarios import shape
 
 from cyclops_nb.engine.tool_calls import ToolStep
+from cyclops_nb.testing import text
 
 WORKLOADS = {workload.name: workload for workload in workloads()}
 PARALLEL = WORKLOADS["parallel tools"]
@@ -81,9 +82,10 @@ class TestFindings:
         async def stop_nothing(*_):
             pass
 
-        with Lab(PARALLEL) as lab:
+        slow = Workload("slow", [text("It is done, at last.", delay=0.02)])  # else all of it may be there at the stop
+        with Lab(slow) as lab:
             monkeypatch.setattr("cyclops_nb.engine.completions.stop_tasks", stop_nothing)
-            assert any("tasks are left" in text for text in stops(lab, 1, self.WAYS).violations)
+            assert any("tasks are left" in told for told in stops(lab, 5, self.WAYS).violations)
 
     def test_a_last_save_that_is_cut(self, monkeypatch):
         """A store that does not get the end of a run is found."""

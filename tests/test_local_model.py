@@ -501,6 +501,7 @@ class TestLifetime:
             assert is_up(port)
 
 
+@pytest.mark.slow
 class TestLongConversation:
     """Goes on however small the window is."""
 
