@@ -505,11 +505,10 @@ class TestLifetime:
 class TestLongConversation:
     """Goes on however small the window is."""
 
-    @pytest.mark.parametrize("api", ["chat", "responses"])
-    def test_over_three_compactions(self, api):
+    def test_over_three_compactions(self):
         """Each leaves a summary in place of the messages before, and every run has its answer."""
         agent = Agent(
-            "local", api=api, temperature=0, max_tokens=80, input_limit=500, compaction=Compaction(keep_last=2),
+            "local", temperature=0, max_tokens=80, input_limit=500, compaction=Compaction(keep_last=2),
             system_prompt="You are a friendly guide.",
         )  # fmt: skip
         session = Session()
