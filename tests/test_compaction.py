@@ -315,6 +315,13 @@ class TestServerSaysFull:
         assert shape(session) == "suaua"
         assert {run.input_limit for run in session.runs} == {LIMIT}
 
+    def test_a_limit_that_was_set_too_high(self, ask):
+        """What the server says is believed."""
+        agent = ask(FULL, SUMMARY, text("Fine."), compaction=Compaction(keep_last=2), input_limit=9000)
+        session = talked()
+        assert agent.run("And now?", session=session) == "Fine."
+        assert session.runs[0].input_limit == LIMIT
+
     def test_an_error_about_a_value_is_none(self, ask):
         """A shorter conversation would not help."""
         agent = ask(error(400, "max_tokens must be less than the context length"), compaction=True)

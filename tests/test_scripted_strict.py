@@ -1,10 +1,10 @@
 """What the scripted server refuses, as OpenAI does, and what it takes."""
 
-import copy
 import json
 
 import openai
 import pytest
+from changed_requests import JSON, changed, places
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import completion_create_params
@@ -345,19 +345,6 @@ VALID = body(
     stream=True,
     stream_options={"include_usage": True},
 )
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-def places(value, path=()):
-    """Give the paths of all values inside a JSON value."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 class TestAnything:
@@ -365,15 +352,7 @@ class TestAnything:
     @given(st.sampled_from(list(places(VALID))), st.none() | JSON)
     def test_any_change_to_a_request_is_taken_or_refused(self, path, replacement):
         """Whatever stands at any place of a request, the check gives a verdict and never fails itself."""
-        changed = copy.deepcopy(VALID)
-        place = changed
-        for key in path[:-1]:
-            place = place[key]
-        if replacement is None:
-            del place[path[-1]]
-        else:
-            place[path[-1]] = replacement
-        failure = chat_refusal(changed)
+        failure = chat_refusal(changed(VALID, path, replacement))
         assert failure is None or json.dumps(failure.body)
 
     @settings(deadline=None)

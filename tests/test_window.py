@@ -129,8 +129,9 @@ class TestCount:
 
     def test_files_by_what_they_are(self):
         """Text files as text; others grow slowly with their size."""
-        text = FilePart("a.txt", b"abcd" * 1000, "text/plain")
-        assert estimated_tokens([UserMessage(text)]) == pytest.approx(1000, abs=10)
+        for media_type in ("text/plain", "application/json"):
+            text = FilePart("a", b"abcd" * 1000, media_type)
+            assert estimated_tokens([UserMessage(text)]) == pytest.approx(1000, abs=10)
         assert estimated_tokens([UserMessage(FilePart("a.pdf", b"x" * 1_000_000, "application/pdf"))]) < 50_000
 
     def test_calls_and_results(self):
@@ -197,10 +198,13 @@ class TestDigest:
         messages = [
             SummaryMessage("They met.", 3),
             UserMessage([ImagePart(b"x", media_type="image/png"), FilePart("a.pdf", b"x", "application/pdf")]),
+            UserMessage([FilePart("a.csv", b"a,b", "text/csv")]),
             AssistantMessage([ReasoningPart("hm"), ToolCall("c", "look", '{"a": 1}')]),
             ToolMessage("c", "look", "It broke.", status="error"),
             AssistantMessage("I could not look."),
         ]
+        assert "File a.csv:\n\na,b" in digest(messages)
+        del messages[2]
         assert digest(messages).split("\n\n") == [
             "[Summary of what came before]\nThey met.",
             "[User]\n(an image) (a file, a.pdf)",

@@ -40,50 +40,49 @@ language of the conversation, as briefly as that allows. Answer with the summary
 
 _REQUEST = "The conversation:\n\n{text}\n\nWrite the summary now."
 _SMALL_WINDOW = 32_000
+"""Tokens; in such a one the length of a summary is limited."""
 _SUMMARY_SHARE = 6
+"""The part of the window that is left for the summary."""
 _SHORTEST_SUMMARY = 10
 """Estimated tokens; nothing shorter is worth a request."""
 _MARGIN = 0.9
+"""Estimates are no counts."""
 
 
 async def ask_in_window(state: RunState, saver: Saver) -> AsyncGenerator[Event, None]:
-    """Ask for the next completion of a run; what has grown too long for the model is compacted before it."""
-    if state.plan.compaction is not None:
-        async with Owned(_ask_compacted(state, saver, state.plan.compaction)) as events:
-            async for event in events:
-                yield event
-        return
-    async with Owned(ask(state, state.request())) as events:
-        async for event in events:
-            yield event
-
-
-async def _ask_compacted(state: RunState, saver: Saver, settings: Compaction) -> AsyncGenerator[Event, None]:
-    if state.input_limit is None:
-        state.learn_input_limit(await state.plan.model.context_window())
-    if not state.is_past_compaction and _is_near_limit(state, settings):
-        compacted = await _compact_in_run(state, saver)
+    """Ask for the next completion of a run; what has grown too long is compacted before it, or once it was refused."""
+    settings = state.plan.compaction
+    compacted = None if settings is None else await _compacted_before(state, saver, settings)
+    for is_second_try in (False, True):
         if compacted is not None:
             yield compacted
             await state.keep_pace()
-    async with Owned(ask(state, state.request())) as events:
-        async for event in events:
-            yield event
-    overflow = state.overflow()
-    if overflow is None or state.is_past_compaction:
-        return
+        async with Owned(ask(state, state.request())) as events:
+            async for event in events:
+                yield event
+        overflow = None if settings is None or is_second_try else state.overflow()
+        if overflow is None:
+            return
+        compacted = await _compacted_after(state, saver, overflow)
+        if compacted is None:
+            return
+
+
+async def _compacted_before(state: RunState, saver: Saver, settings: Compaction) -> Compacted | None:
+    if state.input_limit is None:
+        state.learn_input_limit(await state.plan.model.context_window())
+    is_due = not state.is_past_compaction and _is_near_limit(state, settings)
+    return await _compact_in_run(state, saver) if is_due else None
+
+
+async def _compacted_after(state: RunState, saver: Saver, overflow: ContextOverflowError) -> Compacted | None:
+    if state.is_past_compaction:
+        return None
     told = limit_told_in(overflow.message)
-    if told is not None and state.input_limit is None:
+    if told is not None:
         state.learn_input_limit(told)
         state.plan.model.learn_context_window(told)
-    compacted = await _compact_in_run(state, saver, overflow=overflow)
-    if compacted is None:
-        return
-    yield compacted
-    await state.keep_pace()
-    async with Owned(ask(state, state.request())) as events:
-        async for event in events:
-            yield event
+    return await _compact_in_run(state, saver, overflow)
 
 
 def _is_near_limit(state: RunState, settings: Compaction) -> bool:

@@ -12,16 +12,15 @@ from typing import TypeAlias
 from cyclops_nb.engine.window import estimated_tokens
 from cyclops_nb.messages import (
     FilePart,
-    ImagePart,
+    InputPart,
     Message,
-    Part,
-    ReasoningPart,
     SummaryMessage,
     TextPart,
     ToolCall,
     ToolMessage,
     UserMessage,
 )
+from cyclops_nb.models.sendable import sent_parts
 
 __all__ = ["digest"]
 
@@ -95,11 +94,11 @@ def _without_middle(pieces: Sequence[_Piece], kept: int) -> list[_Piece]:
 def _pieces(message: Message) -> list[_Piece]:
     if isinstance(message, ToolMessage):
         status = "" if message.status == "ok" else f", {message.status}"
-        return [(f"Result of {message.name}{status}", " ".join(map(_told, message.content)))]
+        return [(f"Result of {message.name}{status}", _told(message.content))]
     if isinstance(message, SummaryMessage):
         return [("Summary of what came before", message.text)]
     if isinstance(message, UserMessage):
-        return [("User", " ".join(map(_told, message.content)))]
+        return [("User", _told(message.content))]
     pieces = []
     for part in message.content:
         if isinstance(part, ToolCall):
@@ -109,11 +108,12 @@ def _pieces(message: Message) -> list[_Piece]:
     return pieces
 
 
-def _told(part: Part) -> str:
+def _told(content: Sequence[InputPart]) -> str:
+    """Return what a model gets to read of parts: text files as their text."""
+    return " ".join(_told_of(part) for part in sent_parts(content))
+
+
+def _told_of(part: InputPart) -> str:
     if isinstance(part, TextPart):
         return part.text
-    if isinstance(part, FilePart):
-        return f"(a file, {part.name})"
-    if isinstance(part, ImagePart):
-        return "(an image)"
-    return "" if isinstance(part, ReasoningPart) else part.arguments
+    return f"(a file, {part.name})" if isinstance(part, FilePart) else "(an image)"

@@ -146,8 +146,9 @@ class RunState:
         return self.run.input_limit
 
     def learn_input_limit(self, limit: int | None) -> None:
-        """Take note of a context window that was not known."""
-        if self.run.input_limit is None and limit is not None:
+        """Take note of a context window that was not known, or is smaller than was thought."""
+        known = self.run.input_limit
+        if limit is not None and (known is None or limit < known):
             self._replace_record(input_limit=limit)
 
     def overflow(self) -> ContextOverflowError | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cyclops_nb.media import is_text_type
 from cyclops_nb.messages import (
     AssistantMessage,
     FilePart,
@@ -75,7 +76,7 @@ def _tokens_of(part: Part) -> int:
         return _TOKENS_OF_A_PICTURE
     if isinstance(part, FilePart):
         size = len(part.data) * 3 // 4
-        if part.media_type.startswith("text/"):
+        if is_text_type(part.media_type):
             return size // _BYTES_PER_TOKEN
         return _TOKENS_OF_A_PICTURE * (1 + size // _BYTES_OF_A_PAGE)
     return _tokens_of_text(part.name + part.arguments)
@@ -98,7 +99,7 @@ def tokens_of_request(messages: Sequence[Message], beside: int) -> int:
     """
     known = _last_report(messages)
     if known is None:
-        return int((beside + estimated_tokens(messages)) * scale_of_estimates(messages, beside))
+        return beside + estimated_tokens(messages)
     index, reported = known
     before, after = messages[: index + 1], messages[index + 1 :]
     if reported < _LEAST_CREDIBLE * estimated_tokens(before):

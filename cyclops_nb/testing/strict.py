@@ -17,6 +17,7 @@ from cyclops_nb.testing.strict_messages import message_problems, turn_problems
 from cyclops_nb.testing.strict_tools import format_problems, tool_problems
 from cyclops_nb.testing.wording import (
     choice_problems,
+    key_problems,
     list_problems,
     missing,
     number_problems,
@@ -116,9 +117,7 @@ def _problems(body: Mapping[str, Any]) -> Iterator[Failure]:
         yield refusal("you must provide a model parameter")
     if not isinstance(body["model"], str):
         yield wrong_type("model", "a string", body["model"])
-    for name in body:
-        if name not in _PARAMETERS:
-            yield refusal(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+    yield from key_problems("", body, _PARAMETERS)
     if "messages" not in body:
         yield missing("messages")
     messages = body["messages"]

@@ -7,7 +7,7 @@ first problem counts, and code after a ``yield`` may rely on what was checked be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from cyclops_nb.testing.pieces import Failure
@@ -79,7 +79,7 @@ def object_problems(param: str, value: Any, required: tuple[str, ...] = ()) -> I
             yield missing(f"{param}.{key}")
 
 
-def key_problems(param: str, value: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Failure]:
+def key_problems(param: str, value: Mapping[str, Any], known: Collection[str]) -> Iterator[Failure]:
     """Refuse an object with keys that nobody knows."""
     for key in value:
         if key not in known:
