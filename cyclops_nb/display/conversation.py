@@ -14,10 +14,10 @@ from markupsafe import Markup
 from cyclops_nb.display.html import facts, fold, page
 from cyclops_nb.display.parts import PART_LIMIT, Images, Room, call, content, preview, stray_result
 from cyclops_nb.display.units import Unit, choose, split, units
-from cyclops_nb.display.words import count, index_range, moment, money, seconds, tokens
 from cyclops_nb.messages import AssistantMessage, Message, SummaryMessage, ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import count, index_range, moment, money, seconds, tokens
 
 __all__ = ["STYLES", "conversation", "message_page", "speaker", "unit_block"]
 
