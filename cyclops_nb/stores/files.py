@@ -21,11 +21,13 @@ from typing import NamedTuple
 __all__ = [
     "TEMPORARY",
     "Content",
+    "Stamp",
     "append",
     "backed_up",
     "names_in",
     "read",
     "replacement",
+    "stamp_of",
     "stands",
 ]
 
@@ -112,8 +114,8 @@ def read(path: Path) -> tuple[bytes, os.stat_result] | None:
 
 
 @contextlib.contextmanager
-def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Callable[[], Content]]:
-    """Write `data` to a file beside `path`; the function that this yields moves it into place.
+def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Callable[[], os.stat_result]]:
+    """Write `data` to a file beside `path`; the function that this yields moves it into place and returns its status.
 
     What has to be looked at before the old content goes is looked at in between, when the slow part is over. If the
     function is not called, or anything fails, `path` is as before and nothing is left beside it. A file that is there
@@ -135,10 +137,10 @@ def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Ca
             with contextlib.suppress(OSError):  # a disk without modes
                 temporary.chmod(mode)
 
-        def move() -> Content:
+        def move() -> os.stat_result:
             temporary.replace(target)
             _sync_folder(target.parent)
-            return Content.of(data, info)
+            return info
 
         yield move
     finally:
