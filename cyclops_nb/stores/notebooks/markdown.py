@@ -230,12 +230,10 @@ def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) ->
         yield from lines[1:]
         return
     body = [line[: _margin(line)] + line[_margin(line) :].translate(_ENTITIES) for line in content]
-    written = [f"{margin}<pre>", *body]
+    *written, last = [f"{margin}<pre>", *body]
+    yield from [*written, f"{last}</pre>"]  # an end tag alone on its line would begin another block
     if is_closed:
-        written.append(lines[-1][: _margin(lines[-1])] + "</pre>")
-    else:
-        written[-1] += "</pre>"
-    yield from written
+        yield lines[-1][: _margin(lines[-1])].rstrip()
 
 
 def _prose(text: str, less: str) -> str:
@@ -341,8 +339,7 @@ def raw_lines(lines: Sequence[SourceLine], text: str) -> list[str]:
     ['<b> costs $7']
     """
     less = "&#60;" if "&lt;" in text else "&lt;"
-    fence, margin = "", ""  # an open fence, or what stands before an open <pre>
-    is_pre = False
+    fence, is_pre = "", False  # what is open
     found: list[str] = []
     for source, raw in lines:
         plain = source
@@ -351,12 +348,10 @@ def raw_lines(lines: Sequence[SourceLine], text: str) -> list[str]:
         elif is_pre:
             is_pre = not source.endswith("</pre>")
             plain = html.unescape(source.removesuffix("</pre>"))
-            plain += "" if is_pre else margin
         elif match := _FENCE.fullmatch(source):
             fence = match[1] or match[3]
-        elif source.endswith("<pre>") and not source.removesuffix("<pre>").strip(" \t>-+*.)0123456789"):
-            is_pre, margin = True, "```"
-            plain = source.removesuffix("<pre>") + "```"
+        elif raw is not None:
+            is_pre = source.endswith("<pre>")
         else:
             plain = _WRITTEN.sub(lambda match: _unwritten(match, less), source)
         found.append(f"{plain}\n" if raw is None else raw)
