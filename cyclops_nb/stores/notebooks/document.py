@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from json.decoder import scanstring
 from typing import Any
 
 from cyclops_nb.errors import SessionFormatError
@@ -145,7 +144,7 @@ def _parse(text: str) -> Document:
 def _key(text: str, place: int) -> tuple[str, int]:
     if text[place] != '"':
         raise ValueError(f"no key at character {place}")
-    key, place = scanstring(text, place + 1, True)  # noqa: FBT003 - the parameter is positional alone
+    key, place = _DECODE(text, place)
     place = _skip(text, place)
     if text[place] != ":":
         raise ValueError(f"no colon at character {place}")

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from cyclops_nb.render.formulas import Formula, formula_at
 from cyclops_nb.render.text import one_line, visible
 
-__all__ = ["SourceLine", "fenced", "inert", "raw_lines", "source_lines"]
+__all__ = ["SourceLine", "fenced", "inert", "prose_line", "raw_lines", "source_lines"]
 
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
 _SEPARATORS = str.maketrans({mark: f"⟨U+{ord(mark):04X}⟩" for mark in "\u2028\u2029"})  # programs split lines there
@@ -97,6 +97,17 @@ def inert(text: str, limit: int = 120) -> str:
     '&lt;b&gt; &#42;x&#42;'
     """
     return one_line(text, limit).translate(_ENTITIES)
+
+
+def prose_line(text: str, limit: int = 200) -> str:
+    """Return a title as Markdown that stands behind something else in its line.
+
+    Examples
+    --------
+    >>> prose_line("Is <b> *bold*?")
+    'Is &lt;b> *bold*?'
+    """
+    return _prose(one_line(text, limit), "&lt;")
 
 
 def fenced(text: str, language: str = "") -> list[str]:

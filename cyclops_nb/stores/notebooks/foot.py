@@ -1,0 +1,177 @@
+"""The last cell of a session's notebook: runs, tokens, cost and settings to read, and all but the messages as data.
+
+Whatever changes with each addition stands here and nowhere else. Records of runs that were written before are taken
+over as text, so a session with thousands of runs takes no longer to add to than one with a few.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cyclops_nb.render.text import cut, left_out, one_line
+from cyclops_nb.render.words import UNKNOWN, count, error_words, moment, money, number, seconds, spent, tokens
+from cyclops_nb.runs import Run
+from cyclops_nb.session import Session
+from cyclops_nb.stores.base import SessionInfo
+from cyclops_nb.stores.notebooks.cells import own_cell
+from cyclops_nb.stores.notebooks.document import VERSION
+from cyclops_nb.stores.notebooks.markdown import fenced, inert
+from cyclops_nb.stores.notebooks.style import Style, portable
+
+__all__ = ["SUMMARY", "RunTexts", "foot_cell"]
+
+SUMMARY = "summary"
+"""The key under which stands what a list tells."""
+_RUNS = 40
+_CONFIGS = 5
+_PROMPT = 2_000
+_SETTINGS = 2_000
+_OF_THE_FILE = {"updated_at", "path", "backup"}
+_SPECIAL = {"model", "host", "tools", "system_prompt"}
+_COLUMNS = ("run", "model", "ended", "steps", "tokens in", "tokens out", "cost", "time", "started (UTC)")
+
+
+@dataclass
+class RunTexts:
+    """The texts of the records that were written last."""
+
+    runs: list[Run] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def of(self, runs: Sequence[Run], style: Style) -> list[str]:
+        """Return the texts of `runs`; those that stand at their old places are taken over."""
+        known = self.runs
+        texts = [
+            self.texts[place] if place < len(known) and known[place] is run else _run_text(run, style)
+            for place, run in enumerate(runs)
+        ]
+        self.runs, self.texts = list(runs), texts
+        return texts
+
+
+def _run_text(run: Run, style: Style) -> str:
+    return style.text(portable(run.model_dump(mode="json")), 6)
+
+
+def foot_cell(
+    style: Style,
+    session: Session,
+    head: str,
+    info: SessionInfo,
+    runs: RunTexts,
+    name: str,
+    old: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the text of the last cell.
+
+    Parameters
+    ----------
+    style : Style
+        How it is written.
+    session : Session
+        The session; its messages are not looked at.
+    head : str
+        The session without its lists, as JSON.
+    info : SessionInfo
+        What a list tells about it.
+    runs : RunTexts
+        What is known of the texts of its runs.
+    name : str
+        The id of the cell.
+    old : mapping, optional
+        The cell that it takes the place of.
+    """
+    told = info.model_dump(mode="json", exclude=_OF_THE_FILE)
+    data = {
+        "configs": style.text(portable(session.model_dump(mode="json", include={"configs"})["configs"]), 5),
+        "kind": style.text("foot", 5),
+        "runs": style.array(runs.of(session.runs, style), 5),
+        "session": style.text(portable(json.loads(head)), 5),
+        # the place is put in when it is known
+        SUMMARY: style.text({"at": 0, **told}, 5),
+        "version": style.text(VERSION, 5),
+    }
+    old = old if old is not None else {"metadata": {"deletable": False, "editable": False}}
+    return own_cell(style, name, list(_lines(session)), data, old)
+
+
+def _lines(session: Session) -> Iterator[str]:
+    """Yield what is read in the cell."""
+    runs = session.runs
+    complete = all(run.usage_complete for run in runs)
+    usage, cost = spent(session.usage, session.cost, complete=complete)
+    if not runs:
+        yield "*no runs yet*"
+        return
+    what = f"cost {UNKNOWN}" if cost is None else money(cost, complete=complete)
+    yield f"**{count(len(runs), 'run')}: {tokens(usage, complete=complete)}, {what}**"
+    yield ""
+    yield "<details>"
+    yield "<summary>runs and settings</summary>"
+    yield ""
+    shown = list(enumerate(runs))[-_RUNS:]
+    if len(shown) < len(runs):
+        yield from (f"… {count(len(runs) - len(shown), 'earlier run')} not listed here", "")
+    yield f"| {' | '.join(_COLUMNS)} |"
+    yield f"|{'---|' * len(_COLUMNS)}"
+    yield from (_row(place, run) for place, run in shown)
+    yield ""
+    for place, run in shown:
+        yield from _remarks(place, run)
+    for key, places in Counter(run.config for _, run in shown if run.config).most_common(_CONFIGS):
+        if isinstance(config := session.configs.get(key), Mapping):
+            yield from _settings(config, places)
+    yield "</details>"
+
+
+def _row(place: int, run: Run) -> str:
+    usage, cost = spent(run.usage, run.cost, complete=run.usage_complete)
+    is_whole = run.usage_complete
+    cells = (
+        f"\\[{place}]" + (" compaction" if run.kind == "compaction" else ""),
+        inert(run.model, 60),
+        run.stop_reason or "not ended",
+        number(run.steps),
+        number(usage.input_tokens if usage else None, complete=is_whole),
+        number(usage.output_tokens if usage else None, complete=is_whole),
+        money(cost, complete=is_whole).replace("$", "<span>&#36;</span>"),
+        seconds(run.duration) if run.duration is not None else "",
+        moment(run.started_at).removesuffix(" UTC"),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _remarks(place: int, run: Run) -> Iterator[str]:
+    said = [] if run.error is None else [f"error: {error_words(run.error.type, run.error.message)}"]
+    said += [f"warning: {text}" for text in run.warnings[:5]]
+    for text in said:
+        yield f"run \\[{place}], {inert(text, 500)}"
+        yield ""
+
+
+def _settings(config: Mapping[str, Any], runs: int) -> Iterator[str]:
+    where = f" at {inert(str(config['host']))}" if config.get("host") else ""
+    yield f"settings of {count(runs, 'run')}: {inert(str(config.get('model', UNKNOWN)))}{where}"
+    yield ""
+    tools = config.get("tools") or ()
+    names = [str(tool.get("name", "")) if isinstance(tool, Mapping) else str(tool) for tool in list(tools)[:20]]
+    rest = {name: value for name, value in config.items() if name not in _SPECIAL}
+    if names:
+        yield f"{count(len(tools), 'tool')}: {inert(', '.join(names), 300)}"
+        yield ""
+    if prompt := config.get("system_prompt"):
+        yield "system prompt"
+        yield ""
+        yield from (*_cut(str(prompt), _PROMPT, ""), "")
+    if rest:
+        text = json.dumps(rest, ensure_ascii=False, indent=2, default=lambda value: one_line(str(value)))
+        yield from (*_cut(text, _SETTINGS, "json"), "")
+
+
+def _cut(text: str, limit: int, language: str) -> list[str]:
+    begin, omitted, end = cut(text, limit)
+    return fenced(f"{begin}\n{left_out(omitted)}\n{end}" if omitted else begin, language)
