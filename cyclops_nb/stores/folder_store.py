@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError
+from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo, newest_first
@@ -171,7 +171,7 @@ class FolderStore(abc.ABC, Generic[_S]):
                 info = self._info(entry)
             except FileNotFoundError:
                 continue  # deleted meanwhile
-            except (OSError, SessionFormatError) as error:
+            except (OSError, SessionFormatError, TranscriptError) as error:
                 notes.append(f"left out: {error}")
             else:
                 infos.extend(() if info is None else (info,))

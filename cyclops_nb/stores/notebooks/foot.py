@@ -22,10 +22,13 @@ from cyclops_nb.stores.notebooks.document import VERSION
 from cyclops_nb.stores.notebooks.markdown import fenced, inert
 from cyclops_nb.stores.notebooks.style import Style, portable
 
-__all__ = ["SUMMARY", "RunTexts", "foot_cell"]
+__all__ = ["NEW_FOOT", "SUMMARY", "RunTexts", "foot_cell", "placed"]
 
 SUMMARY = "summary"
-"""The key under which stands what a list tells."""
+"""The key under which stands what a list tells, and at which byte: behind an edit by hand that is another one."""
+NEW_FOOT = {"metadata": {"deletable": False, "editable": False}}
+"""What is not ours in a last cell before anyone has put something there: it is not easily lost by mistake."""
+_BEGIN, _PLACE = "\0", "\1"  # JSON has no such characters
 _RUNS = 40
 _CONFIGS = 5
 _PROMPT = 2_000
@@ -41,6 +44,10 @@ class RunTexts:
 
     runs: list[Run] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+
+    def copy(self) -> RunTexts:
+        """Return a copy, which may be written to while this one stays what the file holds."""
+        return RunTexts(self.runs, self.texts)
 
     def of(self, runs: Sequence[Run], style: Style) -> list[str]:
         """Return the texts of `runs`; those that stand at their old places are taken over."""
@@ -64,9 +71,9 @@ def foot_cell(
     info: SessionInfo,
     runs: RunTexts,
     name: str,
-    old: Mapping[str, Any] | None = None,
+    old: Mapping[str, Any],
 ) -> str:
-    """Return the text of the last cell.
+    """Return the text of the last cell, to be `placed`.
 
     Parameters
     ----------
@@ -82,21 +89,27 @@ def foot_cell(
         What is known of the texts of its runs.
     name : str
         The id of the cell.
-    old : mapping, optional
-        The cell that it takes the place of.
+    old : mapping
+        The cell that it takes the place of, of which all that is not ours is kept.
     """
-    told = info.model_dump(mode="json", exclude=_OF_THE_FILE)
+    told = {key: style.text(value, 6) for key, value in info.model_dump(mode="json", exclude=_OF_THE_FILE).items()}
+    told["at"] = _PLACE
     data = {
         "configs": style.text(portable(session.model_dump(mode="json", include={"configs"})["configs"]), 5),
         "kind": style.text("foot", 5),
         "runs": style.array(runs.of(session.runs, style), 5),
         "session": style.text(portable(json.loads(head)), 5),
-        # the place is put in when it is known
-        SUMMARY: style.text({"at": 0, **told}, 5),
+        SUMMARY: _BEGIN + style.object(dict(sorted(told.items())), 5),
         "version": style.text(VERSION, 5),
     }
-    old = old if old is not None else {"metadata": {"deletable": False, "editable": False}}
     return own_cell(style, name, list(_lines(session)), data, old)
+
+
+def placed(foot: str, start: int) -> bytes:
+    """Return the last cell as bytes that stand at the byte `start` of the file, which its summary tells."""
+    before, _, behind = foot.partition(_BEGIN)
+    first = before.encode()
+    return first + behind.replace(_PLACE, str(start + len(first)), 1).encode()
 
 
 def _lines(session: Session) -> Iterator[str]:
