@@ -35,6 +35,7 @@ _FENCE_MARKS = re.compile(r"[`~]{3,}")
 _LANGUAGE = re.compile(r"[\w.+#-]+")
 
 _FENCE_LENGTH = 3
+_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # elsewhere it emphasises nothing
 
 _SAFE_ADDRESS = r"(?:https?://|mailto:|\#)"
 _FORMULA_MARK = re.compile(r"\\\\[(\[]|\\(?:begin|end)\{")
@@ -73,7 +74,7 @@ _WRITTEN = re.compile(
 )
 _DOLLAR = "<span>&#36;</span>"
 _BACKSLASH = "<span>&#92;</span>"
-_ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in "$`*_[]\\!|~#"} | {
+_ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in "$`*[]\\!|~#"} | {
     ord("&"): "&amp;",
     ord("<"): "&lt;",
     ord(">"): "&gt;",
@@ -96,7 +97,7 @@ def inert(text: str, limit: int = 120) -> str:
     >>> inert("<b> *x*")
     '&lt;b&gt; &#42;x&#42;'
     """
-    return one_line(text, limit).translate(_ENTITIES)
+    return _EDGE.sub("&#95;", one_line(text, limit).translate(_ENTITIES))
 
 
 def prose_line(text: str, limit: int = 200) -> str:
