@@ -178,26 +178,38 @@ class _Found:
         if not lines:
             return
         texts = [piece.part for piece in old[start:end] if piece.part is not None and not piece.is_block]
-        if texts:
-            part: int | None = texts[0]
-        else:
-            while not lines[0].strip():
-                del lines[0]
-                if not lines:
-                    return
-            part = self._neighbour(old, start, end)
-        self._to(part).extend(SourceLine(line, None) for line in lines)
-
-    def _neighbour(self, old: Sequence[_Piece], start: int, end: int) -> int | None:
-        before = next((piece for piece in reversed(old[:start]) if piece.part is not None), None)
-        after = next((piece for piece in old[end:] if piece.part is not None), None)
-        near = [piece.part for piece in (before, after) if piece is not None and not piece.is_block]
-        return near[0] if near else None
+        part, lines = (texts[0], lines) if texts else _placed(old, start, end, lines)
+        if lines:
+            self._to(part).extend(SourceLine(line, None) for line in lines)
 
     def _to(self, part: int | None) -> list[SourceLine]:
         if not self.runs or self.runs[-1][0] != part:
             self.runs.append((part, []))
         return self.runs[-1][1]
+
+
+def _placed(old: Sequence[_Piece], start: int, end: int, lines: list[str]) -> tuple[int | None, list[str]]:
+    """Return the text beside which new lines stand, if there is one, and what of them belongs to it.
+
+    Blank lines that part a text from what stands beside it are no part of it, but they are once it goes on there.
+    """
+    before = next((place for place in reversed(range(start)) if old[place].part is not None), None)
+    after = next((place for place in range(end, len(old)) if old[place].part is not None), None)
+    if before is not None and not old[before].is_block:
+        if after is not None and old[after].is_block:
+            lines = _stripped(lines, -1)
+        return old[before].part, [""] * (start - before - 1) + lines if lines else []
+    lines = _stripped(lines, 0)
+    if after is not None and not old[after].is_block:
+        return old[after].part, lines + [""] * (after - end) if lines else []
+    return None, _stripped(lines, -1)
+
+
+def _stripped(lines: list[str], side: int) -> list[str]:
+    lines = list(lines)
+    while lines and not lines[side].strip():
+        del lines[side]
+    return lines
 
 
 def _parts(

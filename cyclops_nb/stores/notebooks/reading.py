@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from cyclops_nb.errors import SessionFormatError, TranscriptError
-from cyclops_nb.messages import AnyMessage, Message, ToolMessage
+from cyclops_nb.messages import AnyMessage, AssistantMessage, Message, ToolMessage
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.cells import fingerprint, head_lines
 from cyclops_nb.stores.notebooks.document import KEY, VERSION, Document, parse, source_of
@@ -265,7 +265,8 @@ def _check_structure(reading: Reading, count: Any, where: str) -> None:
             end += 1
         following = [*indices[start : end + 1], *([count] if end >= len(messages) else [])]
         stands = following == list(range(indices[start], indices[start] + len(following)))
-        if stands and not any(cell.is_edited for cell in cells[start:end]):
+        # a call can be lost from a cell, too; no edit of another message tears one
+        if stands and not (cells[start].is_edited and isinstance(messages[start], AssistantMessage)):
             continue
         cell = cells[problem.index]
         raise TranscriptError(
