@@ -149,9 +149,9 @@ def _session(data: Mapping[str, Any], session_id: str | None, where: str) -> Ses
     try:
         fields = {**_plain(data["session"]), "configs": _plain(data["configs"]), "messages": []}
         session = Session.model_validate({**fields, "runs": [_plain(run) for run in data["runs"]]})
-    except (ValidationError, KeyError, TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, SessionFormatError):
-            raise SessionFormatError(f"{where} {error}") from error
+    except SessionFormatError as error:
+        raise SessionFormatError(f"{where} {error}") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damage(where, error) from error
     if session_id is not None and session.id != session_id:
         raise SessionFormatError(
