@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import nbformat
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from nbconvert import HTMLExporter
@@ -37,6 +37,10 @@ HOSTILE = [
     "a", "text ", '<a href="javascript:alert(1)">', "\u2028", "\x0b", "\x00",
 ]  # fmt: skip
 hostile_texts = st.lists(st.sampled_from(HOSTILE), max_size=20).map("".join) | MARKDOWN
+
+
+many = settings(moderate, max_examples=300)
+"""Each takes some milliseconds."""
 
 
 class _Page(HTMLParser):
@@ -95,7 +99,7 @@ def shown(text):
 
 
 class TestDoesNothing:
-    @moderate
+    @many
     @given(text=hostile_texts)
     def test_any_text(self, text):
         """No text makes an element, an image or a link of its own, and what comes behind it is not touched."""
@@ -104,7 +108,7 @@ class TestDoesNothing:
             assert page.active == []
             assert page.ends_well
 
-    @moderate
+    @many
     @given(text=hostile_texts, name=hostile_texts)
     def test_any_message(self, text, name):
         """The same holds for every place of a message in which a model, a tool or a provider can write."""
@@ -238,7 +242,7 @@ class TestReadsAsWritten:
 
 
 class TestWayBack:
-    @moderate
+    @many
     @given(text=hostile_texts)
     def test_lines_are_those_of_the_text(self, text):
         """Put together, the raw lines are the text."""
