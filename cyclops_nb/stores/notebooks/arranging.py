@@ -7,6 +7,7 @@ as they are, so that a save changes what has changed and nothing else.
 from __future__ import annotations
 
 import itertools
+import platform
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,18 @@ from cyclops_nb.stores.notebooks.style import Style
 
 __all__ = ["FootWriter", "Layout", "Spots", "arranged", "extended", "layout_of"]
 
+_LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": platform.python_version(),
+}
+"""What a kernel of this Python says of itself, which JupyterLab puts in when it opens a notebook."""
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+"""Without one JupyterLab asks for a kernel before it shows anything."""
 
 
 class Spots(NamedTuple):
@@ -101,7 +113,7 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     foot = Foot(names[1], dict(NEW_FOOT))
     metadata = {
         "kernelspec": _KERNEL,
-        "language_info": {"name": _KERNEL["language"]},
+        "language_info": _LANGUAGE,
         KEY: {"created_at": session.model_dump(mode="json")["created_at"], "id": session.id, "version": VERSION},
     }
     mark = "\0"
