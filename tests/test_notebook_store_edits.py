@@ -226,9 +226,15 @@ class TestLines:
 
     def test_a_long_text(self, store, path):
         """An edit of a text of a hundred thousand lines is found in a moment."""
-        text = "".join(f"line {number} for ${number}\n" for number in range(100_000))
-        message = with_text(store, path, text, lambda text: text.replace("line 50000 ", "LINE "))
-        assert message.text == text.replace("line 50000 ", "LINE ")
+        places = (5, 20_000, 40_000)
+        lines = [f"line {number} to ${number}{'' if number in places else chr(0)}\n\n" for number in range(50_000)]
+        text = "".join(lines)
+
+        def change(text):
+            return text.replace("line 5 ", "LINE ").replace("line 40000 ", "LINE ").replace("line 20000 ", "LINE ")
+
+        message = with_text(store, path, text, change)
+        assert message.text == change(text)
 
     @moderate
     @given(text=MARKDOWN, place=st.integers(0, 30), new=st.sampled_from(["x", "", "x\ny"]))

@@ -27,7 +27,8 @@ from cyclops_nb.render.words import count, moment, money, seconds, speaker, toke
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.document import KEY, VERSION
 from cyclops_nb.stores.notebooks.markdown import fenced, inert, prose_line, source_lines
-from cyclops_nb.stores.notebooks.style import Style, portable
+from cyclops_nb.stores.notebooks.portable import portable
+from cyclops_nb.stores.notebooks.style import Style
 
 __all__ = ["Line", "attachment_of", "cell_id", "fingerprint", "head_lines", "message_cell", "message_lines", "own_cell"]
 
@@ -121,7 +122,7 @@ def message_cell(
         "hash": fingerprint("\n".join(lines)),
         "index": index,
         "kind": "message",
-        "message": portable(data),
+        "message": portable(data, message),
         "version": VERSION,
     }
     if shown:

@@ -25,7 +25,7 @@ from cyclops_nb.transcript import edited
 __all__ = ["from_source"]
 
 _PIECES = 2_000
-"""Lines that are compared one by one; of longer texts the whole changed region counts as changed."""
+"""Lines up to which each is compared with each; in longer texts lines that come often are known by those around them."""
 _HEADER = "### \\["
 _FOLD = "<details>"
 _ATTACHED = re.compile(r"!\[[^\]]*\]\(attachment:([^)\s]+)\)\s*")
@@ -125,13 +125,14 @@ def _name(block: Sequence[str]) -> str:
 def _content(
     message: Message, old: list[_Piece], lines: list[str], attachments: Mapping[str, Any]
 ) -> tuple[Part, ...]:
-    tail: list[_Piece] = []
-    while old and not old[-1].is_block and not old[-1].key.strip():
-        tail.insert(0, old.pop())  # programs drop blank lines at the end
-    while lines and not lines[-1].strip():
-        lines.pop()
-    found = _Found(message)
     new = _found(old, lines)
+    end = len(old)
+    while end and old[end - 1].key == "":
+        end -= 1
+    # blank lines at the end of a source are lost on the way: they stand if what stood before them does
+    tail = old[end:] if end and new and old[end - 1].key == new[-1].key else []
+    old = old[: len(old) - len(tail)]
+    found = _Found(message)
     for kind, i, j, k, m in _opcodes([piece.key for piece in old], [piece.key for piece in new]):
         if kind == "equal":
             for piece in old[i:j]:
@@ -151,10 +152,9 @@ def _opcodes(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, in
     end = next((place for place in range(shorter) if old[-1 - place] != new[-1 - place]), shorter)
     old_end, new_end = len(old) - end, len(new) - end
     yield "equal", 0, start, 0, start
-    if old_end - start > _PIECES or new_end - start > _PIECES:
-        yield "replace", start, old_end, start, new_end
-    elif old_end > start or new_end > start:
-        matcher = SequenceMatcher(None, old[start:old_end], new[start:new_end], autojunk=False)
+    if old_end > start or new_end > start:
+        is_long = max(old_end, new_end) - start > _PIECES
+        matcher = SequenceMatcher(None, old[start:old_end], new[start:new_end], autojunk=is_long)
         for kind, i, j, k, m in matcher.get_opcodes():
             yield kind, i + start, j + start, k + start, m + start
     yield "equal", old_end, len(old), new_end, len(new)

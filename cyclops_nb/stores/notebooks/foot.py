@@ -20,7 +20,8 @@ from cyclops_nb.stores.base import SessionInfo
 from cyclops_nb.stores.notebooks.cells import own_cell
 from cyclops_nb.stores.notebooks.document import VERSION
 from cyclops_nb.stores.notebooks.markdown import fenced, inert
-from cyclops_nb.stores.notebooks.style import Style, portable
+from cyclops_nb.stores.notebooks.portable import portable
+from cyclops_nb.stores.notebooks.style import Style
 
 __all__ = ["NEW_FOOT", "SUMMARY", "RunTexts", "foot_cell", "placed"]
 
@@ -61,7 +62,7 @@ class RunTexts:
 
 
 def _run_text(run: Run, style: Style) -> str:
-    return style.text(portable(run.model_dump(mode="json")), 6)
+    return style.text(portable(run.model_dump(mode="json"), run), 6)
 
 
 def foot_cell(
@@ -94,11 +95,14 @@ def foot_cell(
     """
     told = {key: style.text(value, 6) for key, value in info.model_dump(mode="json", exclude=_OF_THE_FILE).items()}
     told["at"] = _PLACE
+    configs = session.model_dump(mode="json", include={"configs"})["configs"]
+    rest = json.loads(head)
+    unknown = {name: value for name, value in rest.items() if name not in Session.model_fields}
     data = {
-        "configs": style.text(portable(session.model_dump(mode="json", include={"configs"})["configs"]), 5),
+        "configs": style.text([{"key": key, "settings": portable(config)} for key, config in configs.items()], 5),
         "kind": style.text("foot", 5),
         "runs": style.array(runs.of(session.runs, style), 5),
-        "session": style.text(portable(json.loads(head)), 5),
+        "session": style.text(portable(rest, rest["metadata"], unknown, session.parent), 5),
         SUMMARY: _BEGIN + style.object(dict(sorted(told.items())), 5),
         "version": style.text(VERSION, 5),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from cyclops_nb.stores.notebooks.cells import fingerprint, head_lines
 from cyclops_nb.stores.notebooks.document import KEY, VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
 from cyclops_nb.stores.notebooks.markdown import SourceLine, raw_lines
+from cyclops_nb.stores.notebooks.portable import plain
 from cyclops_nb.transcript import find_problems
 
 __all__ = ["MessageCell", "Reading", "read", "session_cells"]
@@ -139,16 +139,12 @@ def _foot(found: Sequence[tuple[int, Mapping[str, Any]]], where: str) -> tuple[i
     return found[0]
 
 
-def _plain(value: Any) -> Any:
-    """Return data that may stand as a text, because some programs would change them."""
-    return json.loads(value) if isinstance(value, str) else value
-
-
 def _session(data: Mapping[str, Any], session_id: str | None, where: str) -> Session:
     """Return the session without its messages."""
     try:
-        fields = {**_plain(data["session"]), "configs": _plain(data["configs"]), "messages": []}
-        session = Session.model_validate({**fields, "runs": [_plain(run) for run in data["runs"]]})
+        configs = {config["key"]: plain(config["settings"]) for config in data["configs"]}
+        runs = [plain(run) for run in data["runs"]]
+        session = Session.model_validate({**plain(data["session"]), "messages": [], "configs": configs, "runs": runs})
     except SessionFormatError as error:
         raise SessionFormatError(f"{where} {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -225,7 +221,7 @@ def _who(message: Message) -> str:
 
 def _raw_message(data: Mapping[str, Any], attachments: Mapping[str, Any]) -> Any:
     """Return a message as JSON data, with the images that stand in the attachments of its cell."""
-    message = _plain(data["message"])
+    message = plain(data["message"])
     names = data.get("attachments")
     if not names:
         return message

@@ -13,14 +13,10 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
-__all__ = ["PORTABLE_LIMIT", "Style", "portable", "style_of"]
-
-PORTABLE_LIMIT = 2**53
-"""From here on numbers change when a program in JavaScript, such as JupyterLab, reads and writes them."""
+__all__ = ["Style", "style_of"]
 
 _ESCAPED_LETTER = re.compile(r"\\u(?:00[89a-f]|0[1-9a-f]|[1-9a-f])[0-9a-f]", re.IGNORECASE)
 _FIRST_LINE = re.compile(r"\s*\{(\r?\n)([ \t]*)")
-_LOST_KEY = "__proto__"
 
 
 @dataclass(frozen=True)
@@ -118,18 +114,3 @@ def style_of(text: str, cells: Iterable[Mapping[str, Any]], minor: int) -> Style
         splits_lines=not isinstance(source, str),
         ids=minor >= 5,  # noqa: PLR2004 - version 4.5 brought ids
     )
-
-
-def portable(value: Any) -> Any:
-    """Return JSON data such that programs in JavaScript keep it: as it is, or as a text where they would change it."""
-    return value if _is_portable(value) else json.dumps(value, ensure_ascii=False)
-
-
-def _is_portable(value: Any) -> bool:
-    if isinstance(value, str | bool) or value is None:
-        return True
-    if isinstance(value, int | float):
-        return abs(value) < PORTABLE_LIMIT
-    if isinstance(value, Mapping):
-        return _LOST_KEY not in value and all(map(_is_portable, value.values()))
-    return all(map(_is_portable, value))
