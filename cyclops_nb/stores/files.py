@@ -13,13 +13,14 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "TEMPORARY",
+    "Buffer",
     "Content",
     "Stamp",
     "append",
@@ -30,6 +31,8 @@ __all__ = [
     "stamp_of",
     "stands",
 ]
+
+Buffer: TypeAlias = bytes | memoryview
 
 TEMPORARY = ".tmp"
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
@@ -114,8 +117,12 @@ def read(path: Path) -> tuple[bytes, os.stat_result] | None:
 
 
 @contextlib.contextmanager
-def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Callable[[], os.stat_result]]:
+def replacement(
+    path: Path, data: bytes | Iterable[Buffer], mode: int | None = None
+) -> Iterator[Callable[[], os.stat_result]]:
     """Write `data` to a file beside `path`; the function that this yields moves it into place and returns its status.
+
+    Large data that stand in several places need not be put together first.
 
     What has to be looked at before the old content goes is looked at in between, when the slow part is over. If the
     function is not called, or anything fails, `path` is as before and nothing is left beside it. A file that is there
@@ -129,7 +136,7 @@ def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Ca
     try:
         # nobody who cannot read the file may read this one, not even for an instant
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, first_mode)) as file:
-            file.write(data)
+            file.writelines((data,) if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
             info = os.fstat(file.fileno())

@@ -23,9 +23,10 @@ from cyclops_nb.stores.files import Stamp, backed_up, read, replacement, stamp_o
 from cyclops_nb.stores.folder import Entry
 from cyclops_nb.stores.folder_store import FolderStore, conflict, not_found
 from cyclops_nb.stores.lines import Record, encode
-from cyclops_nb.stores.notebooks.arranging import FootWriter, Layout, arranged, extended, layout_of
+from cyclops_nb.stores.notebooks.arranging import FootWriter, arranged
 from cyclops_nb.stores.notebooks.cells import cell_id, message_cell
 from cyclops_nb.stores.notebooks.foot import RunTexts, foot_cell
+from cyclops_nb.stores.notebooks.layout import Layout, extended, layout_of
 from cyclops_nb.stores.notebooks.listing import info_in
 from cyclops_nb.stores.notebooks.reading import Reading
 from cyclops_nb.stores.notebooks.reading import read as read_notebook
@@ -184,10 +185,8 @@ class NotebookSessionStore(FolderStore[_Seen]):
             for place, message in enumerate(messages)
         ]
         runs = seen.runs.copy()
-        foot = seen.layout.foot
-        layout = extended(
-            data, seen.layout, ids, cells, _foot_writer(session, record, runs)(style, foot.name, foot.cell)
-        )
+        foot = _foot_writer(session, record, runs)(style, *seen.layout.last)
+        layout = extended(data, seen.layout, ids, cells, foot)
         with replacement(path, layout.data) as move:
             self._check(path, session.id, stamp)
             info = move()

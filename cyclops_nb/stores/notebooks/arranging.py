@@ -10,18 +10,20 @@ import itertools
 import platform
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, own_cell
 from cyclops_nb.stores.notebooks.document import FORMAT, KEY, VERSION, source_of
-from cyclops_nb.stores.notebooks.foot import NEW_FOOT, placed
+from cyclops_nb.stores.notebooks.foot import NEW_FOOT, Foot
+from cyclops_nb.stores.notebooks.layout import LastCell, Layout, laid_out
 from cyclops_nb.stores.notebooks.reading import Reading
 from cyclops_nb.stores.notebooks.style import Style
 
-__all__ = ["FootWriter", "Layout", "Spots", "arranged", "extended", "layout_of"]
+__all__ = ["FootWriter", "arranged"]
+
+FootWriter = Callable[[Style, str, Mapping[str, Any]], Foot]
 
 _LANGUAGE = {
     "codemirror_mode": {"name": "ipython", "version": 3},
@@ -37,54 +39,10 @@ _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name":
 """Without one JupyterLab asks for a kernel before it shows anything."""
 
 
-class Spots(NamedTuple):
-    """The bytes of a file between which an addition goes."""
-
-    foot_start: int
-    foot_end: int
-    behind_start: int
-    """Where the first cell behind our last one begins; the same as `foot_end` if there is none."""
-    cells_end: int
-    """Where the last cell ends."""
-
-
-class Foot(NamedTuple):
-    """The last cell."""
-
-    name: str
-    """Its id."""
-    cell: dict[str, Any]
-    """All of it that is not ours."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A notebook as it is to be written."""
-
-    data: bytes
-    spots: Spots
-    style: Style
-    ids: set[str]
-    """The ids of its cells."""
-    foot: Foot
-
-    def without_data(self) -> Layout:
-        """Return the same without the file itself."""
-        return replace(self, data=b"")
-
-
 class _Cell(NamedTuple):
     text: str
     number: int | None = None
     """Of the cell whose place it takes."""
-
-
-class _Last(NamedTuple):
-    foot: Foot
-    text: str
-
-
-FootWriter = Callable[[Style, str, dict[str, Any]], str]
 
 
 def arranged(session: Session, write_foot: FootWriter, reading: Reading | None) -> Layout:
@@ -110,7 +68,7 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     cells += [
         message_cell(style, message, index, cell_id(message.id, ids)) for index, message in enumerate(session.messages)
     ]
-    foot = Foot(names[1], dict(NEW_FOOT))
+    last = LastCell(names[1], NEW_FOOT)
     metadata = {
         "kernelspec": _KERNEL,
         "language_info": _LANGUAGE,
@@ -119,57 +77,13 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     mark = "\0"
     rest = {"metadata": style.text(metadata, 1), "nbformat": str(FORMAT[0]), "nbformat_minor": str(FORMAT[1])}
     before, _, behind = style.object({"cells": style.array([*cells, mark], 1), **rest}, 0).partition(mark)
-    last = _Last(foot, write_foot(style, *foot))
-    return _layout(before, last, "", "", f"{behind}\n", style, ids)
+    return laid_out(before, last, write_foot(style, *last), ("", ""), f"{behind}\n", style, ids)
 
 
 def _head(style: Style, session: Session, name: str, old: dict[str, Any] | None = None) -> str:
     lines = head_lines(session)
     data = {"hash": fingerprint("\n".join(lines)), "kind": "head", "version": VERSION}
     return own_cell(style, name, lines, {key: style.text(value, 5) for key, value in data.items()}, old)
-
-
-def _layout(before: str, last: _Last, gap: str, behind: str, rest: str, style: Style, ids: set[str]) -> Layout:
-    first = before.encode()
-    foot = placed(last.text, len(first))
-    foot_end = len(first) + len(foot)
-    behind_start = foot_end + len(gap.encode())
-    cells_end = behind_start + len(behind.encode())
-    data = b"".join([first, foot, gap.encode(), behind.encode(), rest.encode()])
-    return Layout(data, Spots(len(first), foot_end, behind_start, cells_end), style, ids, last.foot)
-
-
-def extended(data: bytes, layout: Layout, ids: set[str], cells: Sequence[str], foot: str) -> Layout:
-    """Return a notebook with cells put in behind its last message, and another last cell.
-
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    layout : Layout
-        How it was laid out.
-    ids : set of str
-        The ids of the cells, the new ones among them.
-    cells : sequence of str
-        The texts of the new cells.
-    foot : str
-        The text of the last cell.
-    """
-    spots, style = layout.spots, layout.style
-    comma = (style.comma + style.break_at(2)).encode()
-    view = memoryview(data)
-    before: list[Any] = [view[: spots.foot_start]]
-    behind = view[spots.foot_end : spots.cells_end]
-    if cells and behind:
-        before += [view[spots.behind_start : spots.cells_end], comma]
-        behind = view[:0]
-    before += itertools.chain.from_iterable((cell.encode(), comma) for cell in cells)
-    start = sum(map(len, before))
-    last = placed(foot, start)
-    foot_end = start + len(last)
-    gap = spots.behind_start - spots.foot_end if behind else 0
-    new = b"".join([*before, last, behind, view[spots.cells_end :]])
-    return Layout(new, Spots(start, foot_end, foot_end + gap, foot_end + len(behind)), style, ids, layout.foot)
 
 
 def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layout:
@@ -194,30 +108,9 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
             old = None if number is None else document.cells[number]
             cells.append(_Cell(message_cell(style, message, index, cell_name, old), number))
         cells += theirs.behind[index]
-    foot = Foot(foot_name, _theirs_in(document.cells[reading.foot]))
-    return _joined(reading, cells, _Last(foot, write_foot(style, *foot)), theirs.last, ids)
-
-
-def _theirs_in(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is not ours in the last cell."""
-    metadata = {key: value for key, value in cell.get("metadata", {}).items() if key != KEY}
-    return {**cell, "metadata": metadata, "source": ""}
-
-
-def layout_of(reading: Reading) -> Layout:
-    """Return how a notebook that was read is laid out."""
-    document, number = reading.document, reading.foot
-    text, spans = document.text, document.spans
-    start, end = spans[number]
-    behind = spans[number + 1][0] if number + 1 < len(spans) else end
-    places, at, last = [], 0, 0
-    for place in (start, end, behind, spans[-1][1]):
-        at += len(text[last:place].encode())
-        last = place
-        places.append(at)
-    ids = {str(cell.get("id")) for cell in document.cells}
-    foot = Foot(str(document.cells[number].get("id", "foot")), _theirs_in(document.cells[number]))
-    return Layout(b"", Spots(*places), document.style, ids, foot)
+    last = LastCell.of(document.cells[reading.foot], foot_name)
+    before, behind, rest = _joined(reading, cells, theirs.last)
+    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids)
 
 
 def _matched(reading: Reading, messages: Sequence[Message]) -> list[int | None]:
@@ -278,10 +171,11 @@ def _old_or_new_head(style: Style, session: Session, reading: Reading, name: str
     return _Cell(document.cell_text(reading.head) if is_same else _head(style, session, name, old), reading.head)
 
 
-def _joined(reading: Reading, cells: list[_Cell], last: _Last, behind: list[_Cell], ids: set[str]) -> Layout:
+def _joined(reading: Reading, cells: list[_Cell], behind: list[_Cell]) -> tuple[str, tuple[str, str], str]:
+    """Return what stands before the last cell of ours, the gap and what stands behind it, and the rest of the file."""
     document, style = reading.document, reading.document.style
-    foot = _Cell(last.text, reading.foot)
     comma = style.comma + style.break_at(2)
+    foot = _Cell("", reading.foot)
 
     def gap(one: _Cell, next_one: _Cell) -> str:
         stand = one.number is not None and next_one.number == one.number + 1
@@ -291,6 +185,6 @@ def _joined(reading: Reading, cells: list[_Cell], last: _Last, behind: list[_Cel
         gaps = [gap(*pair) for pair in itertools.pairwise(some)]
         return "".join(cell.text + behind for cell, behind in zip(some, [*gaps, ""], strict=False))
 
-    before = document.text[: document.spans[0][0]] + text(cells) + (gap(cells[-1], foot) if cells else "")
-    rest = document.text[document.spans[-1][1] :]
-    return _layout(before, last, gap(foot, behind[0]) if behind else "", text(behind), rest, style, ids)
+    before = document.text[: document.spans[0][0]] + text([*cells, foot])
+    behind_gap = gap(foot, behind[0]) if behind else ""
+    return before, (behind_gap, text(behind)), document.text[document.spans[-1][1] :]

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cyclops_nb.render.text import cut, left_out, one_line
 from cyclops_nb.render.words import UNKNOWN, count, error_words, moment, money, number, seconds, spent, tokens
@@ -23,13 +23,13 @@ from cyclops_nb.stores.notebooks.markdown import fenced, inert
 from cyclops_nb.stores.notebooks.portable import portable
 from cyclops_nb.stores.notebooks.style import Style
 
-__all__ = ["NEW_FOOT", "SUMMARY", "RunTexts", "foot_cell", "placed"]
+__all__ = ["NEW_FOOT", "SUMMARY", "Foot", "RunTexts", "foot_cell", "placed"]
 
 SUMMARY = "summary"
 """The key under which stands what a list tells, and at which byte: behind an edit by hand that is another one."""
 NEW_FOOT = {"metadata": {"deletable": False, "editable": False}}
 """What is not ours in a last cell before anyone has put something there: it is not easily lost by mistake."""
-_BEGIN, _PLACE = "\0", "\1"  # JSON has no such characters
+_BEGIN, _PLACE, _RECORDS = "\0", "\1", "\2"  # JSON has no such characters
 _RUNS = 40
 _CONFIGS = 5
 _PROMPT = 2_000
@@ -37,6 +37,13 @@ _SETTINGS = 2_000
 _OF_THE_FILE = {"updated_at", "path", "backup"}
 _SPECIAL = {"model", "host", "tools", "system_prompt"}
 _COLUMNS = ("run", "model", "ended", "steps", "tokens in", "tokens out", "cost", "time", "started (UTC)")
+
+
+class Foot(NamedTuple):
+    """The text of a last cell, of which the larger part is kept apart."""
+
+    text: str
+    runs: str
 
 
 @dataclass
@@ -73,7 +80,7 @@ def foot_cell(
     runs: RunTexts,
     name: str,
     old: Mapping[str, Any],
-) -> str:
+) -> Foot:
     """Return the text of the last cell, to be `placed`.
 
     Parameters
@@ -101,26 +108,28 @@ def foot_cell(
     data = {
         "configs": style.text([{"key": key, "settings": portable(config)} for key, config in configs.items()], 5),
         "kind": style.text("foot", 5),
-        "runs": style.array(runs.of(session.runs, style), 5),
+        "runs": _RECORDS,
         "session": style.text(portable(rest, rest["metadata"], unknown, session.parent), 5),
         SUMMARY: _BEGIN + style.object(dict(sorted(told.items())), 5),
         "version": style.text(VERSION, 5),
     }
-    return own_cell(style, name, list(_lines(session)), data, old)
+    text = own_cell(style, name, list(_lines(session, info)), data, old)
+    return Foot(text, style.array(runs.of(session.runs, style), 5))
 
 
-def placed(foot: str, start: int) -> bytes:
-    """Return the last cell as bytes that stand at the byte `start` of the file, which its summary tells."""
-    before, _, behind = foot.partition(_BEGIN)
-    first = before.encode()
-    return first + behind.replace(_PLACE, str(start + len(first)), 1).encode()
+def placed(foot: Foot, start: int) -> list[bytes]:
+    """Return the last cell as bytes that stand at the byte `start` of the file; its summary tells where it stands."""
+    before, _, behind = foot.text.partition(_RECORDS)
+    between, _, behind = behind.partition(_BEGIN)
+    pieces = [before.encode(), foot.runs.encode(), between.encode()]
+    return [*pieces, behind.replace(_PLACE, str(start + sum(map(len, pieces))), 1).encode()]
 
 
-def _lines(session: Session) -> Iterator[str]:
+def _lines(session: Session, info: SessionInfo) -> Iterator[str]:
     """Yield what is read in the cell."""
     runs = session.runs
     complete = all(run.usage_complete for run in runs)
-    usage, cost = spent(session.usage, session.cost, complete=complete)
+    usage, cost = spent(info.usage, info.cost, complete=complete)
     if not runs:
         yield "*no runs yet*"
         return
