@@ -32,6 +32,7 @@ from cyclops_nb.messages import (
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Parent, Session
 from cyclops_nb.stores import notebook as store_module
+from cyclops_nb.stores import read_session
 from cyclops_nb.usage import Usage
 from notebooks import PNG, cell_of, changed_lines, check_valid, conversation, note, put_in, read, source, write
 
@@ -413,6 +414,7 @@ class TestBackups:
             save(NotebookSessionStore(folder), new)
         assert load(NotebookSessionStore(folder)) == new
         assert (folder / "study-1.backup-1.ipynb").read_bytes() == before
+        assert read_session(folder / "study-1.backup-1.ipynb") == old
         assert names(folder) == ["study-1.backup-1.ipynb", "study-1.ipynb"]
         infos = asyncio.run(NotebookSessionStore(folder).list(backups=True))
         assert {(info.backup, info.message_count) for info in infos} == {(False, 4), (True, 2)}

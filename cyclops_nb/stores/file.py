@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from cyclops_nb.stores.folder_store import FolderStore, conflict, not_found
 from cyclops_nb.stores.lines import Record, encode, parse, to_session
 from cyclops_nb.stores.listing import info_in
 
-__all__ = ["FileSessionStore", "read_session"]
+__all__ = ["FileSessionStore", "torn"]
 
 
 @dataclass(frozen=True)
@@ -36,39 +35,6 @@ class _Seen:
     """The byte up to which it is sound."""
     closed: bool = True
     """Whether its last sound line ends with a line feed."""
-
-
-def read_session(path: str | os.PathLike[str]) -> Session:
-    """Return the session in a file of a `FileSessionStore`, such as a backup, wherever it stands.
-
-    A last line that is torn is left out with a warning.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    SessionFormatError
-        If it holds no session, or is damaged elsewhere than in its last line.
-
-    Examples
-    --------
-    >>> import asyncio, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     asyncio.run(FileSessionStore(folder).save(Session("study-1", title="First try")))
-    ...     read_session(f"{folder}/study-1.jsonl").title
-    'First try'
-    """
-    data, where = Path(path).read_bytes(), repr(str(path))
-    parsed = parse(data, where)
-    session = to_session(parsed, None, where)
-    if parsed.end < len(data):
-        warnings.warn(_torn(where), UserWarning, stacklevel=2)
-    return session
 
 
 class FileSessionStore(FolderStore[_Seen]):
@@ -112,7 +78,7 @@ class FileSessionStore(FolderStore[_Seen]):
         session = to_session(parsed, session_id, where)
         self._seen[session_id] = _Seen(Record.of(session), Content.of(data, info), parsed.end, parsed.closed)
         if parsed.end < len(data):
-            notes.append(_torn(where))
+            notes.append(torn(where))
         return session
 
     def _save(self, session: Session, notes: builtins.list[str]) -> None:
@@ -190,5 +156,6 @@ def _after(seen: _Seen, data: bytes, path: Path, info: os.stat_result) -> Conten
     return content if content.still_in(path, path.stat()) else None
 
 
-def _torn(where: str) -> str:
+def torn(where: str) -> str:
+    """Return the words for a last line that was left out."""
     return f"{where} ends with a torn line, which was left out: a program was stopped while it wrote it"
