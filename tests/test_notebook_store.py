@@ -485,7 +485,8 @@ class TestRefused:
         assert load(store) == session
 
 
-def test_an_addition_encodes_only_what_is_new(store, monkeypatch):
+@pytest.mark.parametrize("how", ["add", "save"])
+def test_only_what_is_new_is_encoded(store, monkeypatch, how):
     """What stands is copied: no message that stands is rendered again, and nothing of the notebook is parsed."""
     session = talk(50)
     save(store, session)
@@ -493,6 +494,9 @@ def test_an_addition_encodes_only_what_is_new(store, monkeypatch):
     real = store_module.message_cell
     monkeypatch.setattr(store_module, "message_cell", lambda *given: rendered.append(given[1]) or real(*given))
     monkeypatch.setattr(store_module, "read_notebook", None)
+    monkeypatch.setattr(store_module, "arranged", None)
     new = say(session)
-    add(store, session, new)
+    add(store, session, new) if how == "add" else save(store, session)
     assert rendered == new
+    monkeypatch.undo()
+    assert load(NotebookSessionStore(store.directory)) == session

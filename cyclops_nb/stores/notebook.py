@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ class _Seen:
     runs: RunTexts
     head: tuple[Any, ...]
     """What is read in the first cell."""
+    is_clean: bool = True
+    """Whether all of ours stands as this store would write it; not so where something was edited."""
 
 
 class NotebookSessionStore(FolderStore[_Seen]):
@@ -94,6 +96,8 @@ class NotebookSessionStore(FolderStore[_Seen]):
         self._folder.make()
         if self._seen.get(session.id) is None:
             self._folder.refuse_case_clash(session.id)
+        if self._saved_as_addition(path, session, record):
+            return
         with contextlib.ExitStack() as stack:
             reading, stamp = self._standing(path, session.id)
             if reading is not None:
@@ -105,6 +109,24 @@ class NotebookSessionStore(FolderStore[_Seen]):
                 if reading.session.created_at != session.created_at:
                     reading = None
             self._write(path, session, record, reading, stamp)
+
+    def _saved_as_addition(self, path: Path, session: Session, record: Record) -> bool:
+        """Save what is new alone, if all else stands in the file already: each run begins with a save."""
+        seen = self._seen.get(session.id)
+        if (
+            seen is None
+            or not seen.is_clean
+            or (seen.record.created_at, seen.head) != (session.created_at, _head(session))
+        ):
+            return False
+        count = seen.record.info.message_count
+        if seen.head != _head(session) or _digest(session.messages[:count]).digest() != seen.digest.digest():
+            return False
+        found = read(path)
+        if found is None or stamp_of(found[1]) != seen.stamp:
+            return False
+        self._extend(session, session.messages[count:], record, seen, found[0])
+        return True
 
     def _standing(self, path: Path, session_id: str) -> tuple[Reading | None, Stamp | None]:
         """Return what stands in the file, if it may be written to: what this store has not seen must be a session.
@@ -145,20 +167,11 @@ class NotebookSessionStore(FolderStore[_Seen]):
         runs = RunTexts()
         layout = arranged(session, _foot_writer(session, record, runs), reading)
         with replacement(path, layout.data) as move:
-            self._check(path, session.id, stamp)
+            _check(path, session.id, stamp)
             info = move()
         self._seen[session.id] = _Seen(
             record, _digest(session.messages), stamp_of(info), layout.without_data(), runs, _head(session)
         )
-
-    def _check(self, path: Path, session_id: str, stamp: Stamp | None) -> None:
-        """Raise if the file is not the one any more that was looked at."""
-        try:
-            found = stamp_of(path.stat())
-        except FileNotFoundError:
-            return
-        if found != stamp:
-            raise conflict(session_id, path)
 
     def _add(self, session: Session, messages: tuple[Message, ...], notes: list[str]) -> None:
         path = self._folder.path(session.id)
@@ -178,6 +191,11 @@ class NotebookSessionStore(FolderStore[_Seen]):
             session.messages[:] = [*reading.session.messages, *messages]
             self._write(path, session, record, reading, stamp)
             return
+        self._extend(session, messages, record, seen, data)
+
+    def _extend(self, session: Session, messages: Sequence[Message], record: Record, seen: _Seen, data: bytes) -> None:
+        """Write the file, which holds `data` and is known, with new messages and another last cell."""
+        path = self._folder.path(session.id)
         style, ids = seen.layout.style, set(seen.layout.ids)
         start = seen.record.info.message_count
         cells = [
@@ -188,13 +206,29 @@ class NotebookSessionStore(FolderStore[_Seen]):
         foot = _foot_writer(session, record, runs)(style, *seen.layout.last)
         layout = extended(data, seen.layout, ids, cells, foot)
         with replacement(path, layout.data) as move:
-            self._check(path, session.id, stamp)
+            _check(path, session.id, seen.stamp)
             info = move()
-        digest = _digest(messages, seen.digest)
-        self._seen[session.id] = _Seen(record, digest, stamp_of(info), layout.without_data(), runs, seen.head)
+        self._seen[session.id] = replace(
+            seen,
+            record=record,
+            digest=_digest(messages, seen.digest),
+            stamp=stamp_of(info),
+            layout=layout.without_data(),
+            runs=runs,
+        )
 
     def _info(self, entry: Entry) -> SessionInfo | None:
         return info_in(entry)
+
+
+def _check(path: Path, session_id: str, stamp: Stamp | None) -> None:
+    """Raise if the file is not the one any more that was looked at."""
+    try:
+        found = stamp_of(path.stat())
+    except FileNotFoundError:
+        found = None
+    if found != stamp:
+        raise conflict(session_id, path)
 
 
 def _foot_writer(session: Session, record: Record, runs: RunTexts) -> FootWriter:
@@ -221,6 +255,7 @@ def _seen_in(reading: Reading, data: bytes, info: os.stat_result) -> _Seen:
         layout_of(reading),
         RunTexts(),
         _head(session),
+        is_clean=not reading.is_edited and not reading.head_is_edited and reading.head is not None,
     )
 
 
