@@ -18,7 +18,8 @@ from cyclops_nb import NotebookSessionStore
 from cyclops_nb.messages import AssistantMessage, ReasoningPart, TextPart, ToolCall, ToolMessage, UserMessage
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.cells import head_lines, message_lines
-from cyclops_nb.stores.notebooks.markdown import SourceLine, inert, raw_lines, source_lines
+from cyclops_nb.stores.notebooks.markdown import SourceLine, inert, source_lines
+from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from notebooks import PNG, conversation
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -41,6 +42,13 @@ hostile_texts = st.lists(st.sampled_from(HOSTILE), max_size=20).map("".join) | M
 
 many = settings(moderate, max_examples=300)
 """Each takes some milliseconds."""
+
+
+LONG = [
+    "`", "` ", "`` ` ", "$", "$a", "$$", "$`", "\\(", "\\[", "\\begin{align}", "\\", "   ```x\ny\n", "   ~~~\n", "> ```\n", "- ```\n",
+    "```\n", "```a\n", " ", "\t", "> ", "- ", "1. ", "<", "![", "](", "]:", "<https://a", "{", "|", "\n", "a\n\n",
+]  # fmt: skip
+"""Pieces of which a long text may take long."""
 
 
 class _Page(HTMLParser):
@@ -156,6 +164,19 @@ class TestDoesNothing:
         assert [line.source for line in source_lines("```\n```~\n<b>\n```")] == ["`````", "```~", "<b>", "`````"]
         assert [line.source for line in source_lines("```py\nopen")] == ["```py", "open", "```"]
 
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("piece", LONG)
+    def test_takes_no_long(self, piece):
+        """A hostile text of half a megabyte is written in seconds."""
+        text = piece * (500_000 // len(piece)) + "x"
+        assert "".join(line.raw or "" for line in source_lines(text)) == text
+
+    @pytest.mark.timeout(60)
+    def test_takes_no_long_with_backticks(self):
+        """The same with runs of backticks of which no two are of one length."""
+        text = " ".join("`" * number for number in range(1, 1_000))
+        assert "".join(line.raw or "" for line in source_lines(text)) == text
+
 
 class TestReadsAsWritten:
     def test_money(self):
@@ -230,6 +251,10 @@ class TestReadsAsWritten:
     def test_markdown_stays(self, text):
         """What does nothing but format stays as it was written."""
         assert "\n".join(line.source for line in source_lines(text)) == text
+
+    def test_code_that_is_indented_a_little(self):
+        """A fence that is indented, though its content is not, is a fence."""
+        assert [line.source for line in source_lines(" ```py\n<b>\n ```\nx")] == ["```py", "<b>", "```", "x"]
 
     def test_what_is_not_seen(self):
         """Control characters, line separators and reversed text are shown by name."""

@@ -72,7 +72,7 @@ def _ours(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def source_of(cell: Mapping[str, Any]) -> str:
     r"""Return the source of a cell as one text, with ``\n`` at the ends of lines and none at its own end."""
     source = cell.get("source", "")
-    text = "".join(source) if isinstance(source, list) else str(source)
+    text = "".join(map(str, source)) if isinstance(source, list) else str(source)
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
 
 

@@ -19,7 +19,8 @@ from urllib.parse import unquote
 from cyclops_nb.errors import InputError, TranscriptError
 from cyclops_nb.messages import ImagePart, Message, Part, TextPart, ToolMessage, UserMessage
 from cyclops_nb.stores.notebooks.cells import Line, message_lines
-from cyclops_nb.stores.notebooks.markdown import SourceLine, raw_lines
+from cyclops_nb.stores.notebooks.markdown import SourceLine
+from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import edited
 
 __all__ = ["from_source"]

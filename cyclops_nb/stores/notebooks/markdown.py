@@ -1,4 +1,4 @@
-r"""Text of people and models as the source of a Markdown cell, line by line, and the way back for edited lines.
+r"""Text of people and models as the source of a Markdown cell, line by line.
 
 Whoever opens a notebook has its source rendered by a program that is not ours: raw HTML is obeyed, images are loaded,
 and dollars are taken for formulas, by rules that differ from program to program. So nothing is left to these rules.
@@ -14,7 +14,6 @@ Each line of a text gives one line of source, so that an edit of the source can 
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -22,13 +21,14 @@ from typing import NamedTuple
 from cyclops_nb.render.formulas import Formula, formula_at
 from cyclops_nb.render.text import one_line, visible
 
-__all__ = ["SourceLine", "fenced", "inert", "prose_line", "raw_lines", "source_lines"]
+__all__ = ["FENCE", "SourceLine", "closes", "fenced", "inert", "less_sign", "prose_line", "source_lines"]
 
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
 _SEPARATORS = str.maketrans({mark: f"⟨U+{ord(mark):04X}⟩" for mark in "\u2028\u2029"})  # programs split lines there
 
-_FENCE = re.compile(r"(`{3,})([^`]*)|(~{3,})(.*)")
-_NESTED_FENCE = re.compile(r"((?:[ \t]+|>[ \t]?|[-+*][ \t]+|[0-9]{1,9}[.)][ \t]+)+)(`{3,}(?=[^`]*$)|~{3,})(.*)")
+FENCE = re.compile(r"(`{3,})([^`]*)|(~{3,})(.*)")
+"""A line that opens a code block."""
+_NESTEDFENCE = re.compile(r"((?:[ \t]|>|[-+*][ \t]|[0-9]{1,9}[.)][ \t])+)(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _PLAIN_MARGIN = re.compile(r" +| {0,3}(?:> ?)+ *")
 _MARGIN = re.compile(r"[ \t>]*")
 _FENCE_MARKS = re.compile(r"[`~]{3,}")
@@ -45,7 +45,7 @@ _HARMFUL = re.compile(rf"[$<]|!\[|\]\(|\]:|{_FORMULA_MARK.pattern}")
 _NOT_IN_FORMULA = re.compile(r"`|!\[|\]\(|\]:")
 _TOKEN = re.compile(
     rf"""
-      (?P<code>(?<!`)(?P<ticks>`+)(?!`)(?P<inner>[^\n]*?[^`\n])(?P=ticks)(?!`))
+      (?P<code>(?<!`)(?P<ticks>`+)(?!`)(?P<inner>[^\n]{{0,2000}}?[^`\n])(?P=ticks)(?!`))
     | (?P<backticks>`+)
     | (?P<math>\$ | \\[(\[] | \\(?:begin|end)\{{)
     | (?P<escape>\\[^\n])
@@ -57,20 +57,6 @@ _TOKEN = re.compile(
     | (?P<reference>\](?=:)(?!:[ \t]*{_SAFE_ADDRESS}))
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
-)
-_WRITTEN = re.compile(
-    r"""
-      (?P<code>(?<!`)(?P<ticks>`+)(?!`)[^\n]*?[^`\n](?P=ticks)(?!`))
-    | <code>(?P<element>[^\n]*?)</code>
-    | <span>(?P<mark>&\#36;|&\#92;)</span>
-    | (?P<formula>\$(?:[^$\\\n]|\\[^\n])+\$)
-    | (?P<less>&(?:lt|\#60);)
-    | \\(?P<image>!)(?=\[)
-    | (?P<link>\])\\(?=[(:])
-    | (?P<backticks>(?:\\`){3,})
-    | ^(?P<definition>[ \t>]*\\:)(?=[ \t])
-    """,
-    re.VERBOSE,
 )
 _DOLLAR = "<span>&#36;</span>"
 _BACKSLASH = "<span>&#92;</span>"
@@ -145,8 +131,13 @@ def source_lines(text: str) -> list[SourceLine]:
     parts = _LINE_END.split(text)
     raw = [line + end for line, end in zip(parts[::2], [*parts[1::2], ""], strict=True)]
     rest = iter(raw)
-    sources = _sources(_shown(text).split("\n"), "&#60;" if "&lt;" in text else "&lt;")
+    sources = _sources(_shown(text).split("\n"), less_sign(text))
     return [SourceLine(source, next(rest) if stands else None) for source, stands in sources]
+
+
+def less_sign(text: str) -> str:
+    """Return what stands for ``<`` in the source of a text, where it is none of the text's own."""
+    return "&#60;" if "&lt;" in text else "&lt;"
 
 
 def _shown(text: str) -> str:
@@ -156,14 +147,23 @@ def _shown(text: str) -> str:
 def _sources(lines: Sequence[str], less: str) -> Iterator[tuple[str, bool]]:
     """Yield lines of source, and whether each stands for the next of the lines."""
     place = 0
+    endless: dict[str, int] = {}  # how long fences are that nothing closes any more
     while place < len(lines):
         line = lines[place]
-        if fence := _FENCE.fullmatch(line):
+        if fence := FENCE.fullmatch(line):
             marks = fence[1] or fence[3]
             end = _fence_end(lines, place, marks)
             yield from _fence(lines, place, end, marks)
-        elif nested := _NESTED_FENCE.fullmatch(line):
+        elif nested := _NESTEDFENCE.fullmatch(line):
+            margin, marks = nested[1], nested[2]
             end, is_closed = _nested_end(lines, place, nested)
+            if not is_closed and margin.isspace() and len(marks) < endless.get(marks[0], len(line)):
+                far = _fence_end(lines, place, marks)
+                if far < len(lines):  # it is indented a little, and what it holds is not
+                    yield from _fence(lines, place, far, marks)
+                    place = far + 1
+                    continue
+                endless[marks[0]] = len(marks)
             yield from ((source, True) for source in _nested(lines[place : end + 1], nested, is_closed=is_closed))
         else:
             end = place
@@ -175,10 +175,11 @@ def _sources(lines: Sequence[str], less: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_prose(line: str) -> bool:
-    return bool(line.strip()) and not _FENCE.fullmatch(line) and not _NESTED_FENCE.fullmatch(line)
+    return bool(line.strip()) and not FENCE.fullmatch(line) and not _NESTEDFENCE.fullmatch(line)
 
 
-def _closes(line: str, fence: str) -> bool:
+def closes(line: str, fence: str) -> bool:
+    """Whether a line closes a code block that `fence` has opened."""
     marks = line.strip(" \t")
     return len(marks) >= len(fence) and not marks.strip(fence[0])
 
@@ -186,7 +187,7 @@ def _closes(line: str, fence: str) -> bool:
 def _fence_end(lines: Sequence[str], start: int, fence: str) -> int:
     """Return the line that closes a fence, or the number of lines."""
     for place in range(start + 1, len(lines)):
-        if _closes(lines[place], fence) and not lines[place].startswith(("    ", "\t")):
+        if closes(lines[place], fence) and not lines[place].startswith(("    ", "\t")):
             return place
     return len(lines)
 
@@ -199,7 +200,7 @@ def _nested_end(lines: Sequence[str], start: int, opening: re.Match[str]) -> tup
         line = lines[place]
         if is_quoted != line.lstrip().startswith(">") if is_quoted else line.strip() and not line[0].isspace():
             break
-        if _closes(line[_margin(line) :], opening[2]):
+        if closes(line[_margin(line) :], opening[2]):
             return place, True
         last = place if line.strip() else last
     return last, False
@@ -328,65 +329,3 @@ def _formula(formula: Formula) -> str:
             return ""
         case _:
             return formula.opener + inner + formula.closer
-
-
-def raw_lines(lines: Sequence[SourceLine], text: str) -> list[str]:
-    r"""Return the lines of the text that an edited source stands for, the way back from `source_lines`.
-
-    Parameters
-    ----------
-    lines : sequence of SourceLine
-        The edited source; lines that were not changed have their raw lines, the others None.
-    text : str
-        The text before the edit.
-
-    Returns
-    -------
-    list of str
-        Lines with their line ends, the last one without.
-
-    Examples
-    --------
-    >>> raw_lines([SourceLine("&lt;b> costs <span>&#36;</span>7", None)], "")
-    ['<b> costs $7']
-    """
-    less = "&#60;" if "&lt;" in text else "&lt;"
-    fence, is_pre = "", False  # what is open
-    found: list[str] = []
-    for source, raw in lines:
-        plain = source
-        if fence:
-            fence = "" if _closes(source, fence) else fence
-        elif is_pre:
-            is_pre = not source.endswith("</pre>")
-            plain = html.unescape(source.removesuffix("</pre>"))
-        elif match := _FENCE.fullmatch(source):
-            fence = match[1] or match[3]
-        elif raw is not None:
-            is_pre = source.endswith("<pre>")
-        else:
-            plain = _WRITTEN.sub(lambda match: _unwritten(match, less), source)
-        found.append(f"{plain}\n" if raw is None else raw)
-    return [
-        *(line if line.endswith(("\n", "\r")) else f"{line}\n" for line in found[:-1]),
-        *(line.rstrip("\r\n") for line in found[-1:]),
-    ]
-
-
-def _unwritten(match: re.Match[str], less: str) -> str:
-    if match["code"]:
-        return match[0]
-    if match["element"] is not None:
-        inner = html.unescape(match["element"])
-        ticks = "`" * (1 + max((len(marks) for marks in re.findall("`+", inner)), default=0))
-        blank = " " if inner.startswith(("`", " ")) or inner.endswith(("`", " ")) else ""
-        return f"{ticks}{blank}{inner}{blank}{ticks}"
-    if match["mark"]:
-        return html.unescape(match["mark"])
-    if match["formula"]:
-        return match[0].replace("\\lt ", "<")
-    if match["less"]:
-        return "<" if match[0] == less else match[0]
-    if match["backticks"] or match["definition"]:
-        return match[0].replace("\\", "")
-    return match["image"] or match["link"]

@@ -15,7 +15,8 @@ from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.cells import fingerprint, head_lines
 from cyclops_nb.stores.notebooks.document import KEY, VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
-from cyclops_nb.stores.notebooks.markdown import SourceLine, raw_lines
+from cyclops_nb.stores.notebooks.markdown import SourceLine
+from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.stores.notebooks.portable import plain
 from cyclops_nb.transcript import find_problems
 
@@ -147,7 +148,7 @@ def _session(data: Mapping[str, Any], session_id: str | None, where: str) -> Ses
         session = Session.model_validate({**plain(data["session"]), "messages": [], "configs": configs, "runs": runs})
     except SessionFormatError as error:
         raise SessionFormatError(f"{where} {error}") from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise _damage(where, error) from error
     if session_id is not None and session.id != session_id:
         raise SessionFormatError(
@@ -187,7 +188,7 @@ def _messages(
     for number, data in found:
         try:
             raw.append(_raw_message(data, document.cells[number].get("attachments", {})))
-        except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
             raise _damage(f"{where}, cells[{number}],", error) from error
     try:
         messages = _MESSAGES.validate_python(raw)
