@@ -171,6 +171,19 @@ class TestConflict:
         assert names(folder) == ["study-1.ipynb"]
 
 
+def test_the_notebook_that_one_works_in(store, path, folder, monkeypatch):
+    """A kernel that writes to its own notebook is told so, once; to another one it says nothing."""
+    monkeypatch.setenv("JPY_SESSION_NAME", str(folder / "work.ipynb"))
+    session = talk()
+    save(store, session)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(folder / "." / "study-1.ipynb"))
+    new = say(session)
+    with pytest.warns(UserWarning, match="the open tab and the store overwrite each other"):
+        add(store, session, new)
+    save(store, session)
+    assert load(store) == session
+
+
 def _without_session(path):
     nbformat.write(nbformat.v4.new_notebook(cells=[note("my work")]), path)
 

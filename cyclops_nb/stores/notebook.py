@@ -33,6 +33,9 @@ from cyclops_nb.stores.notebooks.reading import read as read_notebook
 
 __all__ = ["NotebookSessionStore"]
 
+_KERNEL_OF = "JPY_SESSION_NAME"
+"""Where a Jupyter server tells a kernel the path of its notebook."""
+
 
 @dataclass(frozen=True)
 class _Seen:
@@ -78,6 +81,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         super().__init__(directory, ".ipynb")
+        self._warned: set[str] = set()
 
     def _load(self, session_id: str, notes: list[str]) -> Session | None:  # noqa: ARG002 - nothing is to be noted
         path = self._folder.path(session_id)
@@ -93,6 +97,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
     def _save(self, session: Session, notes: list[str]) -> None:
         path = self._folder.path(session.id)
         _, record = encode(session)
+        self._warn_of_open_tab(path, session.id, notes)
         self._folder.make()
         if self._seen.get(session.id) is None:
             self._folder.refuse_case_clash(session.id)
@@ -182,6 +187,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
         if seen is None or found is None:
             raise not_found(session.id, path)
         _, record = seen.record.addition(session, messages, 0)
+        self._warn_of_open_tab(path, session.id, notes)
         data, info = found
         stamp = stamp_of(info)
         if stamp != seen.stamp or seen.head != _head(session):
@@ -216,6 +222,16 @@ class NotebookSessionStore(FolderStore[_Seen]):
             layout=layout.without_data(),
             runs=runs,
         )
+
+    def _warn_of_open_tab(self, path: Path, session_id: str, notes: list[str]) -> None:
+        """Note once that the program runs in the very notebook that it writes to."""
+        here = os.environ.get(_KERNEL_OF)
+        if here and session_id not in self._warned and os.path.realpath(here) == os.path.realpath(path):
+            self._warned.add(session_id)
+            notes.append(
+                f"session {session_id!r} is stored in the notebook that this kernel runs in, {str(path)!r}: "
+                "the open tab and the store overwrite each other; run the agent from another notebook"
+            )
 
     def _info(self, entry: Entry) -> SessionInfo | None:
         return info_in(entry)
