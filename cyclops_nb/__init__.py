@@ -23,8 +23,8 @@ _PLACES = {
         "TranscriptError",
     ],
     "events": [
-        "AnyEvent", "Compacted", "Event", "ReasoningDelta", "RunFinished", "RunStarted", "StepFinished",
-        "StepStarted", "TextDelta", "ToolCallDelta", "ToolCallReady", "ToolCallStarted", "ToolResult",
+        "AnyEvent", "Compacted", "Event", "ReasoningDelta", "RequestRetried", "RunFinished", "RunStarted",
+        "StepFinished", "StepStarted", "TextDelta", "ToolCallDelta", "ToolCallReady", "ToolCallStarted", "ToolResult",
     ],
     "frames": ["messages_frame", "runs_frame"],
     "handle": ["RunHandle"],

@@ -74,6 +74,9 @@ from cyclops_nb.events import (
     ReasoningDelta as ReasoningDelta,
 )
 from cyclops_nb.events import (
+    RequestRetried as RequestRetried,
+)
+from cyclops_nb.events import (
     RunFinished as RunFinished,
 )
 from cyclops_nb.events import (

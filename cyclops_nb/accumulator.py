@@ -75,6 +75,21 @@ class Accumulator:
         """Keep provider data with a tool call."""
         self._calls[call_id].metadata.update(metadata)
 
+    def begin(self, kind: type[TextPart | ReasoningPart]) -> dict[str, Any]:
+        """Begin another part, even after one of the same kind, and return its provider data, to extend.
+
+        Examples
+        --------
+        >>> accumulator = Accumulator()
+        >>> for piece in ("One.", "Two."):
+        ...     _ = accumulator.begin(TextPart)
+        ...     accumulator.add(TextDelta(text=piece))
+        >>> [part.text for part in accumulator.parts]
+        ['One.', 'Two.']
+        """
+        self._drafts.append(_Draft(kind))
+        return self._drafts[-1].metadata
+
     def metadata(self, kind: type[AssistantPart]) -> dict[str, Any]:
         """Return the provider data of the part of `kind` being written (begun if there is none), to extend."""
         return self._last(kind).metadata

@@ -84,6 +84,15 @@ class Agent(AgentSetup):
         response_model: type[_T],
         durability: Durability | None = None,
     ) -> _T: ...
+    @overload
+    def run(
+        self,
+        input: Any = None,
+        *,
+        session: Session | None = None,
+        response_model: Any,
+        durability: Durability | None = None,
+    ) -> Any: ...
     def run(
         self,
         input: Any = None,
@@ -146,6 +155,15 @@ class Agent(AgentSetup):
         response_model: type[_T],
         durability: Durability | None = None,
     ) -> _T: ...
+    @overload
+    async def arun(
+        self,
+        input: Any = None,
+        *,
+        session: Session | None = None,
+        response_model: Any,
+        durability: Durability | None = None,
+    ) -> Any: ...
     async def arun(
         self,
         input: Any = None,

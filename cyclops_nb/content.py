@@ -6,6 +6,7 @@ Optional types (DataFrames, figures, images) are recognised by what they can do,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -23,6 +24,8 @@ __all__ = ["MAX_TABLE_ROWS", "input_messages", "input_parts", "result_parts"]
 
 MAX_TABLE_ROWS = 200
 """A longer table is sent as its first and last rows, with its true size below."""
+_WIDE = 20_000
+"""Characters from which on a table that is mostly blanks is sent without its alignment."""
 
 _PART_TYPES = get_args(InputPart)
 _MESSAGE_TYPES = get_args(Message)
@@ -182,4 +185,11 @@ def _table(table: Any) -> str:
     # each class has its own way to be asked how large a cut table is, and what a column is called
     more = {"show_dimensions": cut} if hasattr(table, "columns") else {"length": cut, "name": True}
     with pd.option_context("display.max_colwidth", None):
-        return str(table.to_string(max_rows=MAX_TABLE_ROWS, **more))
+        return _without_padding(str(table.to_string(max_rows=MAX_TABLE_ROWS, **more)))
+
+
+def _without_padding(text: str) -> str:
+    """Return a table's text without most of its blanks where one long cell has made all its rows as wide."""
+    if len(text) < _WIDE or text.count(" ") * 2 < len(text):
+        return text
+    return re.sub(" {2,}", "  ", text)

@@ -20,6 +20,7 @@ __all__ = [
     "Event",
     "Place",
     "ReasoningDelta",
+    "RequestRetried",
     "RunFinished",
     "RunStarted",
     "StepFinished",
@@ -58,6 +59,16 @@ class StepStarted(_Event):
     """A completion is asked for. A second one with the same step means a retry: deltas since the first are void."""
 
     type: Literal["step_started"] = "step_started"
+
+
+class RequestRetried(_Event):
+    """A request is sent again, because it failed on the way or the server was too busy; nothing was read of it."""
+
+    type: Literal["request_retried"] = "request_retried"
+    attempt: int
+    """Which try after the first it is, from 1."""
+    reason: str
+    """What came of the try before, such as ``"429 Too Many Requests"`` or ``"connection failed"``."""
 
 
 class TextDelta(_Event):
@@ -135,6 +146,7 @@ class RunFinished(_Event):
 Event: TypeAlias = (
     RunStarted
     | StepStarted
+    | RequestRetried
     | TextDelta
     | ReasoningDelta
     | ToolCallStarted

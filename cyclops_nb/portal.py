@@ -119,6 +119,21 @@ class Portal:
             for _ in range(count - len(queue)):
                 self._loop.call_soon(lambda: None)
 
+    def end_runs(self) -> None:
+        """Cancel all runs, and wait until their sessions are in order and saved."""
+        if self._loop.is_closed():
+            return
+        ended = threading.Event()
+
+        async def end() -> None:
+            try:
+                await _cancel_others()
+            finally:
+                ended.set()
+
+        self.spawn(end)
+        ended.wait(_SHUTDOWN_SECONDS + 1)
+
     def shut_down(self) -> None:
         """End all runs, close what the loop holds, and the loop."""
         if self._loop.is_closed():
@@ -126,11 +141,7 @@ class Portal:
         ended = threading.Event()
 
         async def wind_up() -> None:
-            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                await asyncio.wait(tasks, timeout=_SHUTDOWN_SECONDS)
+            await _cancel_others()
             await self._loop.shutdown_asyncgens()
             ended.set()
             self._loop.stop()
@@ -140,6 +151,14 @@ class Portal:
             self._thread.join(1)
             if not self._thread.is_alive():
                 self._loop.close()
+
+
+async def _cancel_others() -> None:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_SHUTDOWN_SECONDS)
 
 
 _KEPT: set[asyncio.Task[None]] = set()
@@ -162,6 +181,11 @@ def _shut_down() -> None:
         _portal.shut_down()
 
 
+def _end_runs() -> None:
+    if _portal is not None:
+        _portal.end_runs()
+
+
 def _forget() -> None:
     """Begin anew in a forked process, which has no copy of the thread."""
     global _portal, _LOCK  # noqa: PLW0603 - as above
@@ -169,8 +193,9 @@ def _forget() -> None:
     _LOCK = threading.Lock()
 
 
+atexit.register(_shut_down)
 # before the pools of concurrent.futures are shut down, and threads refused: a store may need them for its last save
-getattr(threading, "_register_atexit", atexit.register)(_shut_down)
+getattr(threading, "_register_atexit", atexit.register)(_end_runs)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 

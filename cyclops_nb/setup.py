@@ -16,7 +16,7 @@ from cyclops_nb.engine.state import CallerThread, RunPlan, RunState
 from cyclops_nb.engine.steps import check_runnable
 from cyclops_nb.errors import ConfigError, InputError
 from cyclops_nb.models.base import Model
-from cyclops_nb.models.connect import ModelConnection
+from cyclops_nb.models.connect import ModelConnection, replaced
 from cyclops_nb.portal import portal
 from cyclops_nb.session import Session, check_free
 from cyclops_nb.tools import Tool, as_tools
@@ -74,13 +74,15 @@ class AgentSetup:
     def replace(self, **settings: Any) -> Self:
         """Return an agent with other settings, and the same tools, store, middleware and client.
 
+        Where they lead to another server, key and headers of the old one are left behind.
+
         Examples
         --------
         >>> Agent("gpt-4o-mini").replace(temperature=1).config.temperature
         1.0
         """
         return type(self)(
-            self._config.replace(**settings),
+            replaced(self._config, settings) if self._client is None else self._config.replace(**settings),
             self._tools,
             session_store=self._store,
             durability=self._durability,
@@ -98,7 +100,7 @@ class AgentSetup:
         """
         if self._store is None:
             raise ConfigError("the agent has no store to open a session from: pass session_store= to Agent")
-        found = await awaitable(self._store, "load", self._store.load(id))
+        found: Any = await awaitable(self._store, "load", self._store.load(id))
         if found is None:
             return Session(id)
         if not isinstance(found, Session) or found.id != id:

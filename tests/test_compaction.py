@@ -17,6 +17,7 @@ from cyclops_nb import (
     Compaction,
     ContextOverflowError,
     Middleware,
+    ModelError,
     OutputError,
     Session,
     SessionBusyError,
@@ -205,6 +206,24 @@ class TestNearTheLimit:
         assert first.messages[0]["content"] == "Be brief."
         assert session.runs[1].model == "small"
 
+    def test_prices_are_those_of_the_agents_own_model(self, compacting):
+        """What another one costs is not known by them."""
+        agent = compacting(
+            SUMMARY, text("Fine."), compaction=Compaction(keep_last=2, model="small"), prices={"input": 1, "output": 1}
+        )
+        session = near_limit()
+        agent.run("And now?", session=session)
+        assert session.runs[0].cost > 0
+        assert session.runs[1].cost is None
+
+    def test_a_server_that_does_not_count(self, compacting):
+        """A usage that cannot be right is not believed."""
+        session = talked(size=100)
+        last = session.messages[-1]
+        session.messages[-1] = last.model_copy(update={"usage": Usage(1, 1, 1)})
+        compacting(SUMMARY, text("Fine.")).run("And now?", session=session)
+        assert session.messages[0].role == "summary"
+
     def test_settings_of_answers_are_not_those_of_summaries(self, compacting):
         """A stop word, a length limit, tools or a schema would spoil it."""
         agent = compacting(
@@ -287,6 +306,23 @@ class TestServerSaysFull:
         session = talked()
         assert agent.run("And now?", session=session) == "Fine."
 
+    def test_the_limit_that_it_names_is_remembered(self, ask):
+        """The next runs of the agent compact before they are refused."""
+        agent = ask(FULL, SUMMARY, text("Fine."), SUMMARY, text("Fine."), compaction=Compaction(keep_last=2))
+        agent.run("And now?", session=talked())
+        session = near_limit()
+        agent.run("And now?", session=session)
+        assert shape(session) == "suaua"
+        assert {run.input_limit for run in session.runs} == {LIMIT}
+
+    def test_an_error_about_a_value_is_none(self, ask):
+        """A shorter conversation would not help."""
+        agent = ask(error(400, "max_tokens must be less than the context length"), compaction=True)
+        session = talked()
+        with pytest.raises(ModelError):
+            agent.run("And now?", session=session)
+        assert shape(session) == "uauauau"
+
     def test_a_second_refusal_is_the_end(self, ask):
         """No second try."""
         agent = ask(FULL, SUMMARY, FULL, compaction=Compaction(keep_last=2))
@@ -303,6 +339,13 @@ class TestServerSaysFull:
             ask(FULL).run("And now?", session=session)
         assert shape(session) == "uauauau"
 
+    def test_nothing_worth_a_summary(self, ask):
+        """A few words before a huge result are not asked to be summarised."""
+        agent = ask(tool_call("look", {}), FULL, tools=[look_long], compaction=Compaction(keep_last=0))
+        with pytest.raises(ContextOverflowError):
+            agent.run("Look.", session=Session())
+        assert len(agent.server.completions) == 2
+
     def test_nothing_to_cut(self, ask):
         """A question that is too long by itself fails with what the server said."""
         agent = ask(FULL, compaction=True)
@@ -317,6 +360,11 @@ class TestServerSaysFull:
         assert isinstance(response.error, ContextOverflowError)
         assert "summary is empty" in response.error.__notes__[0]
         assert any("could not be compacted" in warning for warning in response.warnings)
+
+
+def look_long() -> str:
+    """Look."""
+    return LONG * 9
 
 
 def error_in_stream_full():
@@ -427,8 +475,6 @@ class TestOnDemand:
     def test_the_model_fails(self, ask, compact):
         """Its error is raised and stands in the record."""
         session = talked(4)
-        from cyclops_nb import ModelError
-
         with pytest.raises(ModelError, match="Down"):
             compact(ask(error(500, "Down.")), session)
         assert session.runs[0].error.type == "ModelError"

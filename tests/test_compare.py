@@ -316,9 +316,10 @@ class TestLook:
             for number in range(3):
                 words = f"{branch.id} {number}"
                 ask(branch, words, AssistantMessage(words), run_id=words, warnings=("no price",))
-        page, _ = shown(compare(*branches))
+        page, text = shown(compare(*branches))
         assert page.text.count("run [1]: no price") == 2
         assert page.text.count("no price") == 2
+        assert text.count("Warning: no price") == 2
 
     def test_says_that_branches_are_the_same(self):
         """Two forks with nothing new have nothing to compare."""

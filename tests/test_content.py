@@ -292,3 +292,12 @@ class TestResults:
 
         with pytest.raises(InputError, match="Broken cannot be drawn: RuntimeError: no renderer"):
             result_parts(Broken())
+
+
+def test_one_long_cell_does_not_pad_all_rows():
+    """A table that would be mostly blanks is sent without them."""
+    table = pd.DataFrame({"a": ["x" * 5000, *["y"] * 199], "b": range(200)})
+    (message,) = input_messages(table)
+    assert len(message.text) < 12_000
+    assert "x" * 5000 in message.text
+    assert "  199" in message.text

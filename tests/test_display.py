@@ -131,6 +131,14 @@ class TestSession:
         assert "[0] [0]–[4] gpt-4o-mini completed 0 10 5 $0.00012 unknown 2026-01-02 03:04:05" in page.text
         assert "[0] gpt-4o-mini, completed, 0 steps, 10 tokens in, 5 out, $0.00012" in text
 
+    def test_tells_a_compaction_from_a_run(self):
+        """Its row says so, in both forms."""
+        session = weather()
+        session.runs[0] = session.runs[0].model_copy(update={"kind": "compaction"})
+        page, text = shown(session)
+        assert "[0] · compaction" in page.text
+        assert "[0] compaction, gpt-4o-mini" in text
+
     def test_shows_the_settings_of_runs(self):
         """Model, host, prompt, settings and tools that made the answers can be read."""
         session = weather()

@@ -25,6 +25,7 @@ CLEAN = PLACE["run_id"]
 FIELDS = {
     "RunStarted": {"session_id": CLEAN, "model": CLEAN},
     "StepStarted": {},
+    "RequestRetried": {"attempt": st.integers(1, 99), "reason": CLEAN},
     "TextDelta": {"text": CLEAN},
     "ReasoningDelta": {"text": CLEAN},
     "ToolCallStarted": {"call_id": CLEAN, "name": CLEAN},

@@ -247,7 +247,8 @@ class TestRestart:
         path.write_bytes(data)
         session = talk()
         with pytest.warns(
-            UserWarning, match=r"stored as 'study-1' cannot be read by this version; it is kept as '.*study-1.backup-1.jsonl'"
+            UserWarning,
+            match=r"stored as 'study-1' cannot be read by this version; it is kept as '.*study-1.backup-1.jsonl'",
         ):
             save(store, session)
         assert load(store) == session

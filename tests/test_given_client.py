@@ -24,6 +24,17 @@ class TestGivenClient:
 
             assert asyncio.run(main()) == "ok"
 
+    def test_speaks_either_api(self):
+        """The Responses API goes through it as well, to its address."""
+        with ScriptedServer(text("ok"), require_key="sk-mine") as server:
+
+            async def main():
+                async with openai.AsyncOpenAI(api_key="sk-mine", base_url=server.base_url) as client:
+                    return await Agent("scripted", client=client, api="responses").arun("hi")
+
+            assert asyncio.run(main()) == "ok"
+            assert [request.path for request in server.completions] == ["/v1/responses"]
+
     def test_on_another_loop_is_refused(self):
         """Its connections belong to the loop of its first use, whichever agent uses it."""
         with ScriptedServer(text("ok")) as server:

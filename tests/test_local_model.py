@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import openai
 import pytest
 
+from cyclops_nb import Agent, Compaction, Session
 from cyclops_nb.errors import ConfigError, MissingExtraError, ModelConnectionError, ModelError
 from cyclops_nb.models import local
 from cyclops_nb.models.download import SMOLLM2, ModelFile, cache_folder, fetch
@@ -500,14 +501,14 @@ class TestLifetime:
             assert is_up(port)
 
 
+@pytest.mark.slow
 class TestLongConversation:
     """Goes on however small the window is."""
 
-    @pytest.mark.parametrize("api", ["chat", "responses"])
-    def test_over_three_compactions(self, api):
+    def test_over_three_compactions(self):
         """Each leaves a summary in place of the messages before, and every run has its answer."""
         agent = Agent(
-            "local", api=api, temperature=0, max_tokens=80, input_limit=500, compaction=Compaction(keep_last=2),
+            "local", temperature=0, max_tokens=80, input_limit=500, compaction=Compaction(keep_last=2),
             system_prompt="You are a friendly guide.",
         )  # fmt: skip
         session = Session()

@@ -112,6 +112,11 @@ class TestStatuses:
         [
             ("This model's maximum context length is 8192 tokens. However, your messages resulted in 9000.", None),
             ("too long", "context_length_exceeded"),
+            ("prompt is too long: 212345 tokens > 200000 maximum", "invalid_request_error"),
+            ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", "400"),
+            ("This model's maximum prompt length is 131072 but the request contains 140000 tokens.", None),
+            ("Your request exceeded model token limit: 8192 (requested: 9000)", "invalid_request_error"),
+            ("Please reduce the length of the messages or completion.", None),
             ("the request exceeds the available context size, try increasing it", "exceed_context_size_error"),
         ],
     )
@@ -361,33 +366,6 @@ class TestOtherBodies:
         """An error object is an error, whatever the status."""
         body = json.dumps({"error": {"message": "no such model", "code": 404}}).encode()
         assert fails(ask(raw(body, content_type="application/json"))).message == "no such model"
-
-
-class TestStreamOptions:
-    def test_a_server_that_refuses_them_is_asked_without(self, serve):
-        """It is asked once more, and that is remembered for the agent; its usage is unknown, not nought."""
-        server = serve(text("a", usage=None), text("b", usage=None), refuse_parameters=["stream_options"])
-        agent = agent_for(server)
-        session = Session()
-        assert [agent.run("x", session=session), agent.run("y", session=session)] == ["a", "b"]
-        assert [request.status for request in server.completions] == [400, 200, 200]
-        assert session.usage is None
-        assert session.runs[0].warnings[0] == "the server reported no usage"
-
-    def test_another_refusal_is_told(self, serve):
-        """What is not refused by that name is an error as ever."""
-        server = serve(text("a"), refuse_parameters=["tools"])
-        failure = fails(agent_for(server, [note]))
-        assert failure.message == "Unknown parameter: 'tools'."
-        assert len(server.completions) == 1
-
-    @pytest.mark.parametrize("name", ["temperature", "seed", "top_p", "reasoning_effort"])
-    def test_a_setting_of_the_users_own_is_never_dropped(self, serve, name):
-        """An answer that was made with other settings than the session says would be no record of it."""
-        value = "low" if name == "reasoning_effort" else 1
-        server = serve(text("a"), refuse_parameters=[name])
-        assert fails(agent_for(server, **{name: value})).message == f"Unknown parameter: '{name}'."
-        assert len(server.completions) == 1
 
 
 class TestUnsendable:

@@ -1,11 +1,13 @@
 """Prices: the user's own, then the server's, then the list by host; unknown is None."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import usages
+from strategies import json_objects, json_values, usages
 
-from cyclops_nb.pricing import context_window, cost_of
+from cyclops_nb.pricing import context_window, cost_of, missing_price, reported_cost
 from cyclops_nb.usage import Usage
 
 OPENAI = "https://api.openai.com/v1"
@@ -40,6 +42,24 @@ class TestOwnPrices:
         """Reasoning tokens are a part of the output and are not paid twice."""
         assert cost(Usage(1, 0, 1_000_000, 0, 900_000), prices={"input": 2, "output": 8}) == 8.0
 
+    @pytest.mark.parametrize(
+        ("usage", "prices", "missing"),
+        [
+            (Usage(1, 10, 5), {"input": 2}, "output"),
+            (Usage(1, 10, 0), {"input": 2}, None),
+            (Usage(1, 10, 5), {"output": 8}, "input"),
+            (Usage(1, 0, 5), {"output": 8}, None),
+            (Usage(1, 10, 0, 4), {"cached": 1}, "input"),
+            (Usage(1, 10, 0, 10), {"cached": 1}, None),
+            (Usage(1, 10, 0, 10), {"output": 1}, "input"),
+            (Usage(1, 10, 5, 4), {"input": 2, "output": 8}, None),
+        ],
+    )
+    def test_that_are_missing_make_the_cost_unknown(self, usage, prices, missing):
+        """Tokens of a kind that the prices leave out do not count as free."""
+        assert missing_price(usage, prices) == missing
+        assert (cost(usage, prices=prices) is None) == (missing is not None)
+
     def test_of_zero_need_no_usage(self):
         """What is free costs nothing even where no usage was reported."""
         assert cost(None, prices={"input": 0.0, "output": 0.0}) == 0.0
@@ -70,6 +90,30 @@ class TestReportedCost:
         """A cost can be reported without tokens."""
         assert cost(None, reported=0.5) == 0.5
 
+    @pytest.mark.parametrize("odd", [-0.01, -1, math.nan, math.inf, -math.inf, True, "0.5", None, [], 10**400])
+    def test_that_is_no_amount_is_ignored(self, odd):
+        """What is no amount of money says nothing: the list counts, or nothing is known."""
+        assert cost(reported=odd) == cost()
+        assert cost(model="my-local", reported=odd) is None
+        assert reported_cost({"cost": odd}) is None
+
+    def test_with_ones_own_key_has_two_parts(self):
+        """With a key of one's own the router's cost is its fee, and what the provider charges is added."""
+        report = {"cost": 0.05, "is_byok": True, "cost_details": {"upstream_inference_cost": 1.0}}
+        assert reported_cost(report) == pytest.approx(1.05)
+        assert reported_cost({**report, "is_byok": False}) == 0.05
+        assert reported_cost({**report, "cost_details": {"upstream_inference_cost": None}}) == 0.05
+        assert reported_cost({**report, "cost_details": None}) == 0.05
+
+    @given(
+        json_objects()
+        | st.fixed_dictionaries({"cost": json_values(), "is_byok": st.just(value=True), "cost_details": json_values()})
+    )
+    def test_of_any_report_is_an_amount_or_nothing(self, report):
+        """Whatever a report has in it, there is a finite number of dollars, not negative, or none."""
+        amount = reported_cost(report)
+        assert amount is None or (math.isfinite(amount) and amount >= 0)
+
 
 class TestPriceList:
     def test_knows_models_at_their_host(self):
@@ -84,6 +128,43 @@ class TestPriceList:
     def test_has_a_price_for_cached_tokens(self):
         """Cached input costs less, where the list says so."""
         assert 0 < cost(Usage(1, 1_000_000, 0, 1_000_000)) < cost(Usage(1, 1_000_000, 0))
+
+    def test_has_a_price_for_reasoning(self):
+        """Reasoning costs its own rate where the list has one, and what other output costs where it has none."""
+        known = {"model": "perplexity/sonar-deep-research", "base_url": "https://openrouter.ai/api/v1"}
+        assert 0 < cost(Usage(1, 0, 1000, 0, 1000), **known) < cost(Usage(1, 0, 1000), **known)
+        assert cost(Usage(1, 0, 1000, 0, 1000)) == cost(Usage(1, 0, 1000))
+
+    def test_takes_no_price_for_cached_tokens_as_that_of_input(self):
+        """Cached tokens cost what others cost, where the list has no price of their own."""
+        known = {"model": "meta-llama/Llama-3.3-70B-Instruct-Turbo", "base_url": "https://api.together.xyz/v1"}
+        assert cost(Usage(1, 1000, 0, 500), **known) == cost(Usage(1, 1000, 0), **known) > 0
+
+    def test_knows_a_server_under_its_other_address(self):
+        """A service that has two addresses has one price."""
+        known = {"model": "meta-llama/Llama-3.3-70B-Instruct-Turbo"}
+        addresses = ["https://api.together.ai/v1", "https://api.together.xyz/v1"]
+        first, second = (cost(base_url=address, **known) for address in addresses)
+        assert first == second > 0
+
+    @pytest.mark.parametrize(
+        ("model", "base_url"),
+        [
+            ("claude-sonnet-4-5", "https://api.anthropic.com/v1/"),
+            ("gpt-oss-120b", "https://api.cerebras.ai/v1"),
+            ("deepseek-chat", "https://api.deepseek.com"),
+            ("gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai/"),
+            ("openai/gpt-oss-120b", "https://api.groq.com/openai/v1"),
+            ("mistral-small-latest", "https://api.mistral.ai/v1"),
+            ("kimi-k2-0905-preview", "https://api.moonshot.ai/v1"),
+            ("anthropic/claude-4.6-sonnet-20260217", "https://openrouter.ai/api/v1"),
+            ("grok-4-0709", "https://api.x.ai/v1"),
+            ("glm-4.6", "https://api.z.ai/api/paas/v4"),
+        ],
+    )
+    def test_knows_the_services_that_have_short_forms(self, model, base_url):
+        """Services that a short form stands for have prices for models of theirs."""
+        assert cost(model=model, base_url=base_url) > 0
 
     def test_nothing_used_costs_nothing(self):
         """No tokens at a known price are no dollars, which is known."""
@@ -113,14 +194,16 @@ class TestPriceList:
             "https://llm.example.org/v1",
             "https://api.openai.com.example.org/v1",
             "https://example.org/https://api.openai.com/v1",
+            "https://example.org/x.googleapis.com/v1",
             "",
             "no address",
         ],
     )
     def test_a_name_alone_says_nothing(self, base_url):
         """A known model name at a host that the list does not know has no price and no size."""
-        assert cost(base_url=base_url) is None
-        assert context_window("gpt-4o-mini", base_url) is None
+        for model in ("gpt-4o-mini", "gemini-2.5-flash", "deepseek-r1:8b"):
+            assert cost(model=model, base_url=base_url) is None
+            assert context_window(model, base_url) is None
 
 
 class TestContextWindow:

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from scenarios import agent_for
 
 from cyclops_nb.errors import ModelError
 from cyclops_nb.models.base import Completion
 from cyclops_nb.models.wire import ChatReader
+from cyclops_nb.session import Session
+from cyclops_nb.testing import raw, text
 from cyclops_nb.usage import Usage
 
 OWN = Path(__file__).parent / "data" / "sse"
@@ -145,3 +148,23 @@ class TestEachStream:
         """A cost in the usage is kept, and none is made up."""
         report = case.expected["usage_last"] or {}
         assert read([case.data]).completion.reported_cost == report.get("cost")
+
+
+class TestTheNextTurn:
+    """What is made of a stream does not poison its session, whichever server and API goes on with it."""
+
+    @pytest.mark.parametrize(("api", "replay"), [("chat", "auto"), ("responses", "auto"), ("responses", "always")])
+    @each_case
+    def test_is_taken(self, serve, case, api, replay):
+        """After a stream, or its failure, the strict server takes the requests of the same session."""
+        answers = iter([raw(case.data)])
+        server = serve(lambda _: next(answers, text("ok")))
+        session = Session()
+        agent = agent_for(server)
+        failure = agent.run_with_response("x", session=session).error
+        assert bool(failure) == bool(case.expected["errors"])
+        agent = agent.replace(api=api, reasoning_replay=replay)
+        if failure is not None:
+            assert agent.run(session=session) == "ok"
+        assert agent.run("y", session=session) == "ok"
+        assert {request.status for request in server.completions} == {200}

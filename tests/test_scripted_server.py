@@ -8,7 +8,7 @@ import pytest
 from scripted_client import ASK, ask, post, said
 
 from cyclops_nb.errors import ConfigError
-from cyclops_nb.testing import ScriptedServer, error, gate, raw, reply, text
+from cyclops_nb.testing import ScriptedServer, gate, reply, text
 from cyclops_nb.testing.answers import answer_to
 
 
@@ -202,12 +202,3 @@ class TestRules:
             assert (response.status, b"Invalid URL (POST /v1/embeddings)" in body) == (404, True)
             assert post(server, path="/models")[0].status == 405
             assert post(server)[0].status == 200
-
-    def test_responses_are_answered_with_bytes_and_errors(self):
-        """The Responses endpoint gives what a script says in bytes, and says so where it cannot."""
-        event = b'event: response.created\ndata: {"type": "response.created"}\n\n'
-        with ScriptedServer([raw(event), error(400, "no"), text("a")]) as server:
-            answers = [post(server, b'{"model": "m", "input": "Hi"}', path="/responses") for _ in range(3)]
-        assert [response.status for response, _ in answers] == [200, 400, 501]
-        assert answers[0][1] == event
-        assert b"raw(), replay() and error() only" in answers[2][1]

@@ -8,7 +8,9 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from cyclops_nb import (
     Session,
     SessionNotFoundError,
 )
+from cyclops_nb.testing import store_rules
 from cyclops_nb.testing.store_contract import StoreContract
 
 PAGE = Path(__file__).parents[1] / "docs" / "stores.md"
@@ -363,6 +366,23 @@ class WritesAsItGoes(Rows):
         self.place[session.id][0] = self.rows(session, [])[0]
 
 
+@breaks("test_what_cannot_be_stored_changes_nothing")
+class RemovesAndEncodes(Rows):
+    async def save(self, session):
+        taken = copy.copy(session)
+        self.place.pop(taken.id, None)
+        await super().save(taken)
+
+
+@breaks("test_what_cannot_be_stored_changes_nothing")
+class AddsRowsAsTheyAreEncoded(Rows):
+    async def add_messages(self, session, messages):
+        taken = copy.copy(session)
+        await super().add_messages(taken, [])
+        for message in messages:
+            await super().add_messages(taken, [message])
+
+
 @breaks("test_a_cancelled_call_is_done_or_not_done")
 class SavesInTwoSteps(Rows):
     async def save(self, session):
@@ -392,6 +412,133 @@ class AddsWhenItCan(Rows):
             asyncio.run(adding)
 
         await asyncio.to_thread(work)
+
+
+@breaks("test_a_cancelled_call_is_not_overtaken")
+class HasAThreadForEachSave(Rows):
+    async def save(self, session):
+        saving = super().save(copy.copy(session))
+        await asyncio.to_thread(asyncio.run, saving)
+
+
+@breaks("test_a_cancelled_call_is_not_overtaken")
+class SendsLargeOnesSlowly(Rows):
+    async def save(self, session):
+        rows = self.rows(session, session.messages)
+
+        def work():
+            time.sleep(0.1 if sum(map(len, rows)) > 100_000 else 0)
+            self.place[session.id] = rows
+
+        await asyncio.to_thread(work)
+
+
+@breaks("test_a_call_returns_when_it_has_stored")
+class LeavesSavesToAThread(Rows):
+    async def save(self, session):
+        saving = super().save(copy.copy(session))
+        threading.Thread(target=asyncio.run, args=(saving,)).start()
+
+
+@breaks("test_a_call_returns_when_it_has_stored")
+class LeavesAdditionsToAThread(Rows):
+    async def add_messages(self, session, messages):
+        if session.id not in self.place:
+            raise SessionNotFoundError(session.id)
+        adding = super().add_messages(copy.copy(session), list(messages))
+        threading.Thread(target=asyncio.run, args=(adding,)).start()
+
+
+@breaks("test_a_call_returns_when_it_has_stored")
+class LeavesLinesToAThread(Rows):
+    """Writes once somebody has looked, so that no luck of timing hides it."""
+
+    looked = threading.Event()
+
+    async def load(self, session_id):
+        found = await super().load(session_id)
+        self.looked.set()
+        return found
+
+    async def save(self, session):
+        rows = self.rows(session, session.messages)
+        if session.id not in self.place:
+            self.place[session.id] = rows
+            return
+
+        def work():
+            self.looked.wait(10)
+            self.place[session.id] = rows
+
+        self.looked.clear()
+        threading.Thread(target=work, daemon=True).start()
+
+
+class WritesByHalves(Rows):
+    """Lets others have a look, and waits until they have had it."""
+
+    half = None
+    seen = threading.Event()
+
+    async def load(self, session_id):
+        if self.half is not None and self.place.get(session_id) is self.half:
+            self.seen.set()
+        return await super().load(session_id)
+
+    async def write(self, session_id, half, rows):
+        def work():
+            self.seen.clear()
+            WritesByHalves.half = self.place[session_id] = half
+            self.seen.wait(10)
+            self.place[session_id] = rows
+
+        await asyncio.to_thread(work)
+
+
+@breaks("test_nobody_sees_half_a_call")
+class CommitsEachStatement(WritesByHalves):
+    async def save(self, session):
+        rows = self.rows(session, session.messages)
+        await (self.write(session.id, rows[:1], rows) if session.id in self.place else super().save(session))
+
+
+@breaks("test_nobody_sees_half_a_call")
+class WritesOverTheOldFile(WritesByHalves):
+    async def add_messages(self, session, messages):
+        first, *new = self.rows(session, messages)
+        await self.write(session.id, [first[:10]], [first, *self.place[session.id][1:], *new])
+
+
+@breaks("test_the_event_loop_goes_on")
+class StopsTheLoop(Rows):
+    async def save(self, session):
+        time.sleep(0.2)
+        await super().save(session)
+
+
+@breaks("test_the_event_loop_goes_on")
+class StopsTheLoopForItsThread(Rows):
+    async def add_messages(self, session, messages):
+        adding = super().add_messages(copy.copy(session), list(messages))
+        thread = threading.Thread(target=lambda: (time.sleep(0.2), asyncio.run(adding)))
+        thread.start()
+        thread.join()
+
+
+@breaks("test_one_store_serves_many_event_loops")
+class HasALock(Rows):
+    lock = None
+
+    async def save(self, session):
+        self.lock = self.lock or asyncio.Lock()
+        async with self.lock:
+            await asyncio.to_thread(time.sleep, 0.01)
+            await super().save(session)
+
+    async def add_messages(self, session, messages):
+        async with self.lock:
+            await asyncio.to_thread(time.sleep, 0.01)
+            await super().add_messages(session, messages)
 
 
 @breaks("test_one_store_serves_many_event_loops")
@@ -452,6 +599,98 @@ def test_each_test_of_the_contract_can_fail():
     """There is a broken store for each test."""
     tests = {name for name in dir(StoreContract) if name.startswith("test_")}
     assert {test for tests in BROKEN.values() for test in tests} == tests
+
+
+class Waits(Rows):
+    """Forgets to give its lock back."""
+
+    lock = None
+
+    async def save(self, session):
+        self.lock = self.lock or asyncio.Lock()
+        await self.lock.acquire()
+        await super().save(session)
+
+
+class Blocks(Rows):
+    """As `Waits`, and nothing can cancel it."""
+
+    lock = None
+
+    async def save(self, session):
+        self.lock = self.lock or threading.Lock()
+        self.lock.acquire()
+        await super().save(session)
+
+
+class Impatient(StoreContract):
+    limit = 0.5
+
+
+def test_a_store_that_waits_for_ever_fails():
+    """A test ends after its limit, and says where the store waits."""
+    found = r"Found: it has not ended after 0\.5 s, so some call waits for ever\nWhat to do: Remove all that is stored"
+    with pytest.raises(AssertionError, match=found) as caught:
+        Impatient().test_save_replaces_what_stood_there(lambda: Waits({}))
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    assert "self.lock.acquire()" in "".join(traceback.format_exception(caught.value.__cause__))
+
+
+def test_a_store_that_blocks_its_thread_for_ever_fails(monkeypatch):
+    """A test ends after its limit also where the store cannot be cancelled."""
+    monkeypatch.setattr(store_rules, "_GRACE", 0.1)
+    store = Blocks({})
+    with pytest.raises(AssertionError, match=r"it has not ended after 0\.5 s"):
+        Impatient().test_save_replaces_what_stood_there(lambda: store)
+    store.lock.release()
+
+
+def test_what_other_threads_wait_for_is_no_hindrance():
+    """If one of several threads fails, so does the test, though the others would wait for ever."""
+    limit = time.monotonic() + StoreContract.limit / 2
+    with pytest.raises(AssertionError, match=r"Found: RuntimeError: .*Lock.* is bound to a different event loop"):
+        StoreContract().test_one_store_serves_many_event_loops(lambda: HasALock({}))
+    assert time.monotonic() < limit
+
+
+async def opened():
+    return InMemorySessionStore()
+
+
+@pytest.mark.parametrize(
+    ("fixture", "found"),
+    [
+        (InMemorySessionStore(), "it returns <InMemorySessionStore of 0 sessions>, which is no function"),
+        (None, "it returns None, which is no function"),
+        (FileSessionStore, "it returns <class .*FileSessionStore'>, which wants arguments .*'directory'"),
+        (lambda: None, "the function returns None, which is no store"),
+        (lambda: opened, "the function returns <function opened .*>, which is no store"),
+        (opened, "the function returns <coroutine object opened .*>, which is no store"),
+    ],
+    ids=["a store", "nothing", "a class with arguments", "a function of nothing", "a function of a function", "async"],
+)
+def test_a_fixture_that_opens_no_store_is_told_what_to_return(fixture, found):
+    """Whatever else `open_store` returns, each test says so, and shows what it should be."""
+    for test in (
+        "test_it_is_a_session_store",
+        "test_everything_comes_back",
+        "test_a_cancelled_call_does_not_come_late",
+    ):
+        with pytest.raises(
+            AssertionError, match=rf"^The fixture `open_store` returns a function.*\nFound: {found}"
+        ) as error:
+            getattr(StoreContract(), test)(fixture)
+        assert "Write `return lambda: MyStore(place)`" in str(error.value)
+
+
+def test_a_store_that_cannot_be_opened_shows_its_error():
+    """What opening a store raises stands in the failure: it may not be the fixture's fault."""
+
+    def refuse():
+        raise ConnectionError("no such host")
+
+    with pytest.raises(AssertionError, match=r"^A loaded session is equal .*\nFound: ConnectionError: no such host"):
+        StoreContract().test_everything_comes_back(refuse)
 
 
 def test_an_error_of_the_store_is_shown():

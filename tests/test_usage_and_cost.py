@@ -167,6 +167,19 @@ class TestCost:
         assert (response.cost, session.cost) == (None, None)
         assert any("price is unknown" in warning for warning in response.warnings)
 
+    @pytest.mark.parametrize("model", ["ollama:deepseek-r1:8b", "vllm:gpt-4o-mini", "llamacpp:m"])
+    def test_of_ones_own_program(self, serve, model):
+        """What runs on a computer of one's own costs nothing, whatever a model of that name costs elsewhere."""
+        server = serve(text("d", usage=(1000, 10), model=model.partition(":")[2]), strict=False)
+        response = Agent(model, base_url=server.base_url).run_with_response("go")
+        assert (response.cost, response.warnings) == (0.0, ())
+
+    def test_of_a_server_on_this_computer(self, serve):
+        """An address on this computer may be anything, a proxy to a service too: its price is unknown."""
+        response = agent_for(serve(text("d"))).run_with_response("go")
+        assert response.cost is None
+        assert "the price is unknown: pass prices= to count costs" in response.warnings
+
     def test_a_session_with_one_unpriced_run(self, ask):
         """A sum over something unknown is unknown."""
         agent = ask(text("a"), text("b"))
@@ -271,6 +284,17 @@ class TestRecord:
         run = session.runs[0]
         assert run.started_at.tzinfo is not None
         assert run.duration >= session.messages[1].duration + session.messages[3].duration > 0
+
+
+@pytest.mark.parametrize("odd", ["-1.0", "NaN", "Infinity", "1e999", "true", '"0.5"', "null", "[0.5]"])
+def test_an_odd_cost_is_no_cost(ask, odd):
+    """What a server reports as its cost and is no amount of money is ignored, and never summed."""
+    usage = f'{{"prompt_tokens": 7, "completion_tokens": 3, "cost": {odd}}}'
+    chunk = f'{{"model": "m", "choices": [{{"index": 0, "delta": {{"content": "x"}}, "finish_reason": "stop"}}], "usage": {usage}}}'
+    agent = ask(raw(f"data: {chunk}\n\ndata: [DONE]\n\n".encode()))
+    session = Session()
+    response = agent.run_with_response("go", session=session)
+    assert (response.content, response.usage, response.cost, session.cost) == ("x", Usage(1, 7, 3), None, None)
 
 
 def test_openrouter_style_cost(serve):

@@ -169,6 +169,13 @@ class TestCount:
 @pytest.mark.parametrize(
     ("said", "limit"),
     [
+        (
+            "This model's maximum context length is 4097 tokens, you requested 4200 (3200 in the messages, 1000 more)",
+            4097,
+        ),
+        ("context size (100 tokens) exceeded: 9999 tokens", 100),
+        ("This model's maximum prompt length is 131072 but the request contains 140000 tokens.", 131_072),
+        ("Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)", 8192),
         ("request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it", 4096),
         ("This model's maximum context length is 8192 tokens. However, you requested 9,001 tokens", 8192),
         ("prompt is too long: 208310 tokens > 200000 maximum", 200_000),

@@ -22,6 +22,7 @@ from cyclops_nb.display.units import Unit, units
 from cyclops_nb.display.wording import changes
 from cyclops_nb.messages import AssistantMessage, UserMessage
 from cyclops_nb.render.escape import fragment, join, label
+from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import count, index_range
 
 __all__ = ["comparison_page", "comparison_text"]
@@ -186,7 +187,7 @@ def comparison_text(comparison: Comparison) -> str:
     parts = [f"Comparison of {count(len(branches), 'conversation')}: {_common_words(comparison)}"]
     if comparison.shared:
         parts.append("in common\n" + conversation_text(branches[0].messages[: comparison.shared]))
-    parts += [f"--- {branch.label} ---\n{conversation_text(branch.own, branch.shared)}".rstrip() for branch in branches]
+    parts += [f"--- {branch.label} ---\n{_branch_text(branch)}".rstrip() for branch in branches]
     lines = [["", *comparison.labels]]
     for name, group in metrics(comparison):
         lines += [[name, *("" for _ in branches)], *([f"  {line}", *values] for line, values in group)]
@@ -194,3 +195,9 @@ def comparison_text(comparison: Comparison) -> str:
     table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     parts.append("\n".join(table))
     return "\n\n".join(parts)
+
+
+def _branch_text(branch: Branch) -> str:
+    warnings = dict.fromkeys(text for run in branch.runs for text in run.warnings)
+    said = [f"    Warning: {one_line(text, 500)}" for text in warnings]
+    return "\n".join([conversation_text(branch.own, branch.shared), *said])

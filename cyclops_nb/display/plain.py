@@ -159,6 +159,7 @@ def _run_line(index: int, run: Run, *, inherited: bool) -> str:
     complete = run.usage_complete
     usage, cost = spent(run.usage, run.cost, complete=complete)
     facts = [
+        "" if run.kind == "run" else run.kind,
         one_line(run.model),
         ending(run),
         count(run.steps, "step"),

@@ -87,8 +87,8 @@ def run_notices(number: int | None, run: Run, *, is_running: bool, said: Contain
         what = error_words(run.error.type, run.error.message)
         notices.append(notice(f"{name} failed with {what}", kind="error"))
     elif run.stop_reason is None:
-        said = "goes on right now" if is_running else "has no end: it still runs, or its process was killed"
-        notices.append(notice(f"{name} {said}", kind="info"))
+        state = "goes on right now" if is_running else "has no end: it still runs, or its process was killed"
+        notices.append(notice(f"{name} {state}", kind="info"))
     elif run.stop_reason != "completed":
         notices.append(notice(f"{name} was stopped: {run.stop_reason}"))
     fresh = [text for text in dict.fromkeys(run.warnings) if text not in said]

@@ -41,6 +41,8 @@ language of the conversation, as briefly as that allows. Answer with the summary
 _REQUEST = "The conversation:\n\n{text}\n\nWrite the summary now."
 _SMALL_WINDOW = 32_000
 _SUMMARY_SHARE = 6
+_SHORTEST_SUMMARY = 10
+"""Estimated tokens; nothing shorter is worth a request."""
 _MARGIN = 0.9
 
 
@@ -57,7 +59,8 @@ async def ask_in_window(state: RunState, saver: Saver) -> AsyncGenerator[Event, 
 
 
 async def _ask_compacted(state: RunState, saver: Saver, settings: Compaction) -> AsyncGenerator[Event, None]:
-    state.learn_input_limit(await state.plan.model.context_window())
+    if state.input_limit is None:
+        state.learn_input_limit(await state.plan.model.context_window())
     if not state.is_past_compaction and _is_near_limit(state, settings):
         compacted = await _compact_in_run(state, saver)
         if compacted is not None:
@@ -69,7 +72,10 @@ async def _ask_compacted(state: RunState, saver: Saver, settings: Compaction) ->
     overflow = state.overflow()
     if overflow is None or state.is_past_compaction:
         return
-    state.learn_input_limit(limit_told_in(overflow.message))
+    told = limit_told_in(overflow.message)
+    if told is not None and state.input_limit is None:
+        state.learn_input_limit(told)
+        state.plan.model.learn_context_window(told)
     compacted = await _compact_in_run(state, saver, overflow=overflow)
     if compacted is None:
         return
@@ -97,7 +103,7 @@ async def _compact_in_run(
     """Compact the session of a run, as a run of its own; what fails is a warning, and is not tried again."""
     work = RunState(_plan_within(state))
     work.learn_input_limit(state.input_limit)
-    if not messages_to_replace(work):
+    if estimated_tokens(messages_to_replace(work)) < _SHORTEST_SUMMARY:
         return None
     work.begin()
     try:
@@ -133,6 +139,8 @@ def compaction_plan(plan: RunPlan, model: Model) -> RunPlan:
     changes: dict[str, Any] = {"system_prompt": settings.prompt or PROMPT}
     # what shapes the agent's own answers would spoil a summary
     changes |= {"tool_choice": None, "parallel_tool_calls": None, "stop": None, "max_tokens": None}
+    if settings.model not in (None, plan.config.model):
+        changes["prices"] = None  # they are the other model's
     return dataclasses.replace(
         plan,
         kind="compaction",
@@ -189,7 +197,7 @@ async def compact(state: RunState) -> SummaryMessage:
 
 
 def _check(summary: SummaryMessage, replaced: list[Message]) -> None:
-    if not summary.text:
+    if not any(letter.isalnum() for letter in summary.text):
         raise OutputError("the model's summary is empty; the transcript is as it was")
     if estimated_tokens([summary]) >= estimated_tokens(replaced):
         raise OutputError(
@@ -203,7 +211,7 @@ def _with_room(state: RunState) -> AgentConfig:
     limit = state.input_limit
     if limit is None or limit > _SMALL_WINDOW:
         return state.config
-    return state.config.replace(max_tokens=limit // _SUMMARY_SHARE)
+    return state.config.replace(max_tokens=max(limit // _SUMMARY_SHARE, 1))
 
 
 def _room_for_digest(state: RunState) -> int | None:

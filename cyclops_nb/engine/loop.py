@@ -145,7 +145,8 @@ async def _steps(state: RunState, saver: Saver, failure: Exception | None) -> As
                 state.out_of_steps = True
                 raise steps.out_of_steps(limit)
         else:
-            complaint = _keep_answer(state, answer, kept, is_last_try=bool(complaints) or step == limit)
+            tries = complaints + 1
+            complaint = _keep_answer(state, answer, kept, tries, is_last_try=bool(complaints) or step == limit)
             state.is_answered = complaint is None
             yield _step_finished(state, kept)
             if complaint is None:
@@ -154,7 +155,9 @@ async def _steps(state: RunState, saver: Saver, failure: Exception | None) -> As
         await saver.step_done()
 
 
-def _keep_answer(state: RunState, answer: AssistantMessage, kept: AssistantMessage, *, is_last_try: bool) -> str | None:
+def _keep_answer(
+    state: RunState, answer: AssistantMessage, kept: AssistantMessage, tries: int, *, is_last_try: bool
+) -> str | None:
     """Put a final answer into the transcript; return what is wrong with it if the model is to try again."""
     added: list[Message] = [kept]
     complaint = None
@@ -168,7 +171,7 @@ def _keep_answer(state: RunState, answer: AssistantMessage, kept: AssistantMessa
     state.add(added)
     state.finish_step()
     if complaint is not None and is_last_try and wanted is not None:
-        raise wanted.error(complaint)
+        raise wanted.error(complaint, tries)
     return complaint
 
 

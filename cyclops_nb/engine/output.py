@@ -13,7 +13,7 @@ import traceback
 import typing
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema, from_json
 from typing_extensions import TypeAliasType
@@ -64,19 +64,17 @@ class OutputType:
     def __init__(self, kind: Any) -> None:
         if not _is_type(kind):  # pydantic has other uses for some of these
             raise ConfigError(
-                f"response_model must be a type, not an instance of {type(kind).__name__}: give a pydantic model, a TypedDict, a "
-                "dataclass, or a type such as list[str]"
+                f"response_model must be a type, not an instance of {type(kind).__name__}: give a pydantic model, a "
+                "TypedDict, a dataclass, or a type such as list[str]"
             )
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
             schema = clean_json(self._adapter.json_schema(schema_generator=_Schema))
+            self._is_wrapped = schema.get("type") != "object" or "properties" not in schema
+            self.schema: dict[str, Any] = _sent(_wrapped(schema) if self._is_wrapped else schema)
         except Exception as error:  # noqa: BLE001 - of pydantic, or of what the type does to describe itself
             reason = (str(error) or type(error).__name__).partition("\n")[0].partition(". Set ")[0]
             raise ConfigError(f"response_model {kind!r} cannot be described by a JSON schema: {reason}") from None
-        self._is_wrapped = schema.get("type") != "object" or "properties" not in schema
-        schema = _wrapped(schema) if self._is_wrapped else schema
-        strict = strict_form(schema)
-        self.schema: dict[str, Any] = strict if is_strict(strict) else schema
 
     def judge(self, text: str) -> Verdict:
         """Validate the text of an answer as JSON of the type."""
@@ -100,7 +98,7 @@ class OutputType:
         try:
             return Verdict(self._adapter.validate_json(text))
         except ValidationError as error:
-            problems = _problems(error, place)
+            problems = _problems(error, place) if text else "it is empty"
         except Exception as error:  # noqa: BLE001 - a validator of the user's stumbled over the answer
             frame = traceback.extract_tb(error.__traceback__)[-1]
             problems = f"{type(error).__name__}: {error} (raised by {frame.name}, line {frame.lineno})"
@@ -147,9 +145,17 @@ class _Schema(GenerateJsonSchema):
 
 
 def _is_type(kind: Any) -> bool:
+    if kind is BaseModel:  # the base of models, which describes nothing
+        return False
     if isinstance(kind, type | typing.NewType | TypeAliasType) or typing.get_origin(kind) is not None:
         return True
     return isinstance(kind, getattr(typing, "TypeAliasType", ())) or kind is Any
+
+
+def _sent(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema that servers are sent: the strict form if there is one, else as it is."""
+    strict = strict_form(schema)
+    return strict if is_strict(strict) else schema
 
 
 def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
@@ -162,6 +168,8 @@ def _problems(error: ValidationError, place: tuple[str, ...]) -> str:
     """Return what is wrong with which fields."""
     items = error.errors(include_url=False, include_context=False, include_input=False)
     texts = [": ".join(filter(None, (".".join(map(str, (*place, *item["loc"]))), item["msg"]))) for item in items]
+    if items[0]["type"] == "json_invalid" and "EOF" in texts[0]:
+        texts[0] += ", it ends too early"
     more = len(texts) - _MOST_PROBLEMS
     return "; ".join(texts[:_MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Compaction, Durability, config_key
 from cyclops_nb.engine.filters import TextFilter
-from cyclops_nb.engine.middleware import Middleware
+from cyclops_nb.engine.middleware import Middleware, changes_answers
+from cyclops_nb.engine.oddities import Asked, input_limit, oddities
 from cyclops_nb.engine.output import OutputType
 from cyclops_nb.errors import ConfigError, ContextOverflowError, error_text
 from cyclops_nb.events import Place
@@ -131,14 +131,9 @@ class RunState:
             session_id=self.session.id,
             kind=plan.kind,
             model=plan.config.model,
-            input_limit=self._input_limit(),
+            input_limit=input_limit(plan.config, plan.model.endpoint),
             usage_complete=False,
         )
-
-    def _input_limit(self) -> int | None:
-        endpoint = self.plan.model.endpoint
-        known = self.plan.config.input_limit or endpoint.context_window
-        return known or pricing.context_window(endpoint.model, endpoint.base_url)
 
     @property
     def place(self) -> Place:
@@ -244,15 +239,17 @@ class RunState:
     def _look_for_oddities(self, completion: Completion, cost: float | None) -> None:
         if not completion.finished:
             return
-        if completion.usage is None:
-            self.warn("the server reported no usage")
-        elif cost is None:
-            self.warn("the price is unknown: pass prices= to count costs")
-        if completion.finish_reason == "length":
-            self.warn("an answer was cut off by its length limit")
-        asked = self.plan.model.endpoint.model
-        if completion.model and not _is_same_model(asked, completion.model):
-            self.warn(f"asked for model {asked!r}, but {completion.model!r} answered")
+        plan = self.plan
+        asked = Asked(
+            endpoint=plan.model.endpoint,
+            config=plan.config,
+            run=self.run,
+            runs=tuple(self.session.runs),
+            messages=tuple(self.session.messages),
+            is_as_it_stands=plan.kind == "run" and not changes_answers(plan.middleware),
+        )
+        for text in oddities(completion, cost, asked):
+            self.warn(text)
 
     def warn(self, text: str) -> None:
         """Add a warning for the user, once."""
@@ -324,9 +321,3 @@ class RunState:
             partial=self.filters.text_or(self.completion.text, "") if self.completion is not None else "",
             session=self.session,
         )
-
-
-def _is_same_model(asked: str, answered: str) -> bool:
-    """Say whether two names mean one model: servers add a path, a date, a tag or a file's ending to the name."""
-    one, other = (name.rpartition("/")[2].lower().removesuffix("-latest") for name in (asked, answered))
-    return other.startswith(one) and re.match(r"($|[-@]\d{4}|:|\.gguf$|-q\d)", other[len(one) :]) is not None

@@ -41,8 +41,16 @@ _TOKENS_OF_A_MESSAGE = 4
 _TOKENS_OF_A_PICTURE = 1000
 _BYTES_OF_A_PAGE = 50_000
 """Of a file that is no text, such as a PDF; servers turn each page into a picture."""
-_SMALLEST_WINDOW = 512
+_TOLD_LIMIT = re.compile(
+    r"""
+    (?:maximum|limit|allowed|context\ (?:length|size|window))\b [^\d.]{0,40}? (?<![\w.-])(\d[\d,]*)(?![\w-])
+    | (?<![\w.-])(\d[\d,]*)(?:\ tokens)?\ maximum
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 _LARGEST_SCALE = 4.0
+_LEAST_CREDIBLE = 0.4
+"""A server that reports less than this part of the estimate does not count, or has cut the prompt."""
 _LEAST_SHARE = 4
 """The part of what could be summarised that must be, for the kept part to begin with a user message."""
 
@@ -92,7 +100,10 @@ def tokens_of_request(messages: Sequence[Message], beside: int) -> int:
     if known is None:
         return int((beside + estimated_tokens(messages)) * scale_of_estimates(messages, beside))
     index, reported = known
-    return reported + estimated_tokens(messages[index + 1 :])
+    before, after = messages[: index + 1], messages[index + 1 :]
+    if reported < _LEAST_CREDIBLE * estimated_tokens(before):
+        return beside + estimated_tokens(messages)
+    return reported + estimated_tokens(after)
 
 
 def scale_of_estimates(messages: Sequence[Message], beside: int) -> float:
@@ -180,14 +191,12 @@ def _at(messages: Sequence[Message], place: int) -> Message | None:
 
 
 def limit_told_in(text: str) -> int | None:
-    """Return the input limit that a server names when it says that the context is full.
-
-    It is the smallest number in it: the other ones are what was asked for, which is more.
+    """Return the input limit that a server names when it says that the context is full, or None.
 
     Examples
     --------
     >>> limit_told_in("This model's maximum context length is 8192 tokens, you requested 9,000 tokens.")
     8192
     """
-    numbers = [int(digits.replace(",", "")) for digits in re.findall(r"(?<![\w.-])\d[\d,]*(?![\w-])", text)]
-    return min((number for number in numbers if number >= _SMALLEST_WINDOW), default=None)
+    match = _TOLD_LIMIT.search(text)
+    return None if match is None else int(next(filter(None, match.groups())).replace(",", ""))

@@ -56,7 +56,9 @@ class Approval(Middleware):
     --------
     >>> def ask(call):
     ...     return "Only files below /tmp." if "/etc" in call.arguments else True
-    >>> agent = Agent("gpt-4o-mini", middleware=[Approval(ask, tools=["delete_file"])])
+    >>> def delete_file(path: str) -> None:
+    ...     os.remove(path)
+    >>> agent = Agent("gpt-4o-mini", tools=[delete_file], middleware=[Approval(ask, tools=[delete_file])])
     """
 
     def __init__(

@@ -112,6 +112,10 @@ class Model(Protocol):
         """Return the model's context window in tokens as its server tells it; None if it does not."""
         ...
 
+    def learn_context_window(self, tokens: int) -> None:
+        """Take note of the window that the server has named in a refusal."""
+        ...
+
     async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
         """Ask, and read the answer into `completion`, telling `emit` of each delta.
 

@@ -20,6 +20,7 @@ from cyclops_nb.config import AgentConfig
 from cyclops_nb.errors import ConfigError
 from cyclops_nb.models.base import Endpoint
 from cyclops_nb.models.presets import OPENAI_URL, host_of, is_loopback
+from cyclops_nb.models.retries import watch_retries
 from cyclops_nb.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class ClientPool:
             return client
         client = self._make(endpoint)
         client._platform = platform  # noqa: SLF001
+        watch_retries(client)
         closing = _Closing(loop)
         holder = _hold(client, closing)
         await anext(holder)
@@ -108,6 +110,7 @@ class ClientPool:
                 "that one: the sync entry points and start() use the library's own loop, each asyncio.run a new one; "
                 "use one kind, or pass base_url, api_key and default_headers instead of client="
             )
+        watch_retries(self._given)
         return self._given
 
     def headers(self, endpoint: Endpoint) -> dict[str, Any]:

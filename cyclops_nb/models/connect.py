@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from cyclops_nb.config import AgentConfig
-from cyclops_nb.errors import ConfigError
-from cyclops_nb.models.base import Completion, Emit, Endpoint, Model, ModelRequest
+from cyclops_nb.models.base import Endpoint, Model
 from cyclops_nb.models.chat import ChatModel
 from cyclops_nb.models.clients import ClientPool
-from cyclops_nb.models.local import check_local, is_local, local_server
+from cyclops_nb.models.embedded import EmbeddedModel
+from cyclops_nb.models.local import check_local, is_local
 from cyclops_nb.models.presets import host_of, resolve
-from cyclops_nb.threads import run_in_thread
+from cyclops_nb.models.responses import ResponsesModel
+from cyclops_nb.models.served import ServedModel
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["ModelConnection"]
+__all__ = ["ModelConnection", "replaced"]
 
-_LOCAL_WINDOW = 4096
-"""Tokens that the embedded model is started with; known before it is started."""
+_KINDS: dict[str, type[ServedModel]] = {"chat": ChatModel, "responses": ResponsesModel}
 
 
 class ModelConnection:
@@ -45,26 +46,23 @@ class ModelConnection:
         Raises
         ------
         ConfigError
-            If a key is missing, or the API is one this version does not speak.
+            If a key is missing.
         """
-        if self._config.api != "chat":
-            raise ConfigError(f"api={self._config.api!r} is not spoken by this version: use api='chat'")
         if is_local(self._config.model) and self._config.base_url is None and self._client is None:
             check_local(self._config.model)
             if self._model is None:
-                self._model = _LocalModel(self._config.model, self._clients)
+                self._model = EmbeddedModel(self._config.model, self._config.api, self._clients)
             return self._model
         endpoint = self._endpoint()
         if self._model is None or self._model.endpoint != endpoint:
-            self._model = ChatModel(endpoint, self._clients)
+            self._model = _KINDS[self._config.api](endpoint, self._clients)
         return self._model
 
     def for_model(self, name: str) -> ModelConnection:
         """Return the connection of another model: to the same server, or to another one without what is this one's."""
-        config = self._config.replace(model=name)
-        if self._client is None and _address_of(config) != _address_of(self._config):
-            config = config.replace(api_key=None, default_headers=None, default_query=None)
-        return ModelConnection(config, self._client)
+        if is_local(name):
+            return ModelConnection(replaced(self._config, {"model": name, "base_url": None}))
+        return ModelConnection(replaced(self._config, {"model": name}), self._client)
 
     def _endpoint(self) -> Endpoint:
         if self._client is None:
@@ -73,26 +71,15 @@ class ModelConnection:
         return Endpoint(base_url, self._config.model, host=host_of(base_url))
 
 
-class _LocalModel:
-    """The embedded model; its server is started, and its file fetched, at the first request."""
+_SECRETS = ("api_key", "default_headers", "default_query")
 
-    def __init__(self, name: str, clients: ClientPool) -> None:
-        self._name = name
-        self._clients = clients
-        self.endpoint = Endpoint("", name, free=True, context_window=_LOCAL_WINDOW, host="local")
 
-    async def context_window(self) -> int | None:
-        """Return the tokens that the embedded model is started with."""
-        return _LOCAL_WINDOW
-
-    async def complete(self, request: ModelRequest, completion: Completion, emit: Emit) -> None:
-        """Ask, and read the answer into `completion`, telling `emit` of each delta."""
-        if request.tools:
-            completion.notes.append("the embedded model was not trained to call tools, and will not")
-        server = await run_in_thread(local_server, self._name)
-        endpoint = Endpoint(server.base_url, server.model, server.api_key, free=True, host="local")
-        await ChatModel(endpoint, self._clients).complete(request, completion, emit)
-        completion.model = self._name
+def replaced(config: AgentConfig, settings: Mapping[str, Any]) -> AgentConfig:
+    """Return other settings; keys and headers for one server do not go along to another one."""
+    new = config.replace(**settings)
+    if _address_of(new) == _address_of(config):
+        return new
+    return new.replace(**{name: None for name in _SECRETS if name not in settings})
 
 
 def _address_of(config: AgentConfig) -> str:

@@ -8,6 +8,7 @@ the notebook, and can be ended at any moment, because it holds nothing that must
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -28,6 +29,7 @@ _MOST_THREADS = 4
 _BATCH = 128
 # threads that wait for each other must not spin: beside other programs that makes llama.cpp ten times slower
 _PATIENT = {"OMP_WAIT_POLICY": "passive"}
+_ENDING_SECONDS = 5.0
 # keeps the prompts of the last few conversations, so that going back to a fork does not read it all again
 _CACHE_MIB = 256
 
@@ -82,6 +84,8 @@ class LlamaProcess:
                 self.stop()
                 raise
             if not line:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_ENDING_SECONDS)  # llama.cpp writes the last of its log when it ends
                 self.stop()
                 errors.seek(0)
                 raise _start_error(path, errors.read().decode("utf-8", "replace"))

@@ -6,14 +6,11 @@ untouched and to no other.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cyclops_nb.messages import (
     AssistantMessage,
-    FilePart,
     ImagePart,
     InputPart,
     ReasoningPart,
@@ -23,15 +20,13 @@ from cyclops_nb.messages import (
     ToolMessage,
 )
 from cyclops_nb.models.base import Endpoint, ModelRequest
-from cyclops_nb.models.presets import OPENAI_URL, host_of
+from cyclops_nb.models.presets import OPENAI_URL, host_of, wants_reasoning
+from cyclops_nb.models.sendable import SUMMARY_HEAD, data_url, joined, legal_name, sent_parts, valid_arguments
+from cyclops_nb.models.strictness import is_strict
 
 __all__ = ["chat_payload"]
 
-_SUMMARY_HEAD = "Summary of the conversation so far:\n\n"
-_REPLAY_HOSTS = {"api.deepseek.com", "api.moonshot.ai", "api.moonshot.cn"}
-"""Servers that refuse a conversation with tool calls when the reasoning before them is left out."""
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME = 64
+_PLAIN_FIELDS = ("reasoning_content", "reasoning")
 _NOT_SENT_BACK = {"annotations", "channel"}
 """Fields that describe an answer and that servers do not take in a question."""
 
@@ -62,7 +57,9 @@ def chat_payload(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
         if config.parallel_tool_calls is not None:
             body["parallel_tool_calls"] = config.parallel_tool_calls
     if request.response_schema is not None:
-        schema = {"name": "answer", "schema": dict(request.response_schema)}
+        schema: dict[str, Any] = {"name": "answer", "schema": dict(request.response_schema)}
+        if is_strict(request.response_schema):
+            schema["strict"] = True
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return {**body, **(config.extra_body or {})}
 
@@ -78,6 +75,7 @@ def _messages(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]
     if request.config.system_prompt:
         result.append({"role": "system", "content": request.config.system_prompt})
     pictures: list[dict[str, Any]] = []
+    empty_field = _empty_field(request, endpoint)
     for message in request.messages:
         if isinstance(message, ToolMessage):
             result.append(_tool_message(message))
@@ -88,9 +86,13 @@ def _messages(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]
             pictures = []
         if isinstance(message, AssistantMessage):
             own = request.hosts.get(message.run_id or "") == endpoint.host
-            result.extend(_assistant_message(message, request.config.reasoning_replay, endpoint, own=own))
+            said = _assistant_message(message, request.config.reasoning_replay, endpoint, own=own)
+            if said is not None:
+                if empty_field and not said.keys() & {*_PLAIN_FIELDS, "reasoning_details"}:
+                    said[empty_field] = ""
+                result.append(said)
         elif isinstance(message, SummaryMessage):
-            result.append({"role": "user", "content": _content([TextPart(_SUMMARY_HEAD), *message.content])})
+            result.append({"role": "user", "content": _content([TextPart(SUMMARY_HEAD), *message.content])})
         else:
             result.append({"role": "user", "content": _content(message.content)})
     if pictures:
@@ -99,8 +101,9 @@ def _messages(request: ModelRequest, endpoint: Endpoint) -> list[dict[str, Any]]
 
 
 def _content(parts: Sequence[InputPart]) -> str | list[dict[str, Any]]:
+    parts = sent_parts(parts)
     if all(isinstance(part, TextPart) for part in parts):
-        return "".join(part.text for part in parts if isinstance(part, TextPart))
+        return joined(parts)
     return [_part(part) for part in parts]
 
 
@@ -108,23 +111,21 @@ def _part(part: InputPart) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if isinstance(part, ImagePart):
-        url = part.url or f"data:{part.media_type};base64,{part.data}"
-        return {"type": "image_url", "image_url": {"url": url}}
-    data = f"data:{part.media_type};base64,{part.data}"
-    return {"type": "file", "file": {"filename": part.name, "file_data": data}}
+        return {"type": "image_url", "image_url": {"url": data_url(part)}}
+    return {"type": "file", "file": {"filename": part.name, "file_data": data_url(part)}}
 
 
 def _tool_message(message: ToolMessage) -> dict[str, Any]:
-    text = message.text
-    others = [part for part in message.content if not isinstance(part, TextPart)]
-    if not text and others:
+    parts = sent_parts(message.content)
+    text = joined(parts)
+    if not text and any(not isinstance(part, TextPart) for part in parts):
         text = "(see the next message)"
     return {"role": "tool", "tool_call_id": message.call_id, "content": text}
 
 
 def _pictures(message: ToolMessage) -> list[dict[str, Any]]:
     """Return what a tool result shows: results may only hold text, so it follows them as the user's."""
-    parts = [part for part in message.content if isinstance(part, ImagePart | FilePart)]
+    parts = [part for part in sent_parts(message.content) if not isinstance(part, TextPart)]
     if not parts:
         return []
     head = {"type": "text", "text": f"Returned by tool {message.name} (call {message.call_id}):"}
@@ -133,11 +134,11 @@ def _pictures(message: ToolMessage) -> list[dict[str, Any]]:
 
 def _assistant_message(
     message: AssistantMessage, replay: str, endpoint: Endpoint, *, own: bool
-) -> Iterable[dict[str, Any]]:
+) -> dict[str, Any] | None:
     calls = [_call(part, own=own) for part in message.content if isinstance(part, ToolCall)]
     text = message.text
     if not text and not calls:
-        return  # an answer without a word: servers refuse it as a message
+        return None  # an answer without a word: servers refuse it as a message
     result: dict[str, Any] = {"role": "assistant", "content": text or None}
     if own:
         kept = message.provider_metadata.items()
@@ -148,10 +149,27 @@ def _assistant_message(
     for part in parts:
         if _is_replayed(part, replay, endpoint, own=own):
             _add_reasoning(result, part)
-    yield result
+    return result
+
+
+def _empty_field(request: ModelRequest, endpoint: Endpoint) -> str | None:
+    """Return the field for reasoning that messages without any must have, empty: some servers miss it otherwise."""
+    parts = (part for message in request.messages for part in message.content if isinstance(part, ReasoningPart))
+    fields = [part.provider_metadata.get("field", "reasoning_content") for part in parts if not _is_item(part)]
+    replay = request.config.reasoning_replay
+    if replay == "auto" and wants_reasoning(endpoint.host):
+        return "reasoning_content"
+    return fields[-1] if replay == "always" and fields and fields[-1] in _PLAIN_FIELDS else None
+
+
+def _is_item(part: ReasoningPart) -> bool:
+    """Say whether reasoning came through the Responses API, which alone can take it back."""
+    return "item" in part.provider_metadata
 
 
 def _is_replayed(part: ReasoningPart, replay: str, endpoint: Endpoint, *, own: bool) -> bool:
+    if _is_item(part):
+        return False
     if replay != "auto":
         return replay == "always"
     details = part.provider_metadata.get("reasoning_details") or ()
@@ -159,7 +177,7 @@ def _is_replayed(part: ReasoningPart, replay: str, endpoint: Endpoint, *, own: b
         isinstance(item, Mapping) and (item.get("type") == "reasoning.encrypted" or item.get("signature"))
         for item in details
     )
-    return own and (signed or endpoint.host in _REPLAY_HOSTS)
+    return own and (signed or wants_reasoning(endpoint.host))
 
 
 def _add_reasoning(result: dict[str, Any], part: ReasoningPart) -> None:
@@ -178,23 +196,9 @@ def _add_reasoning(result: dict[str, Any], part: ReasoningPart) -> None:
 
 
 def _call(call: ToolCall, *, own: bool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": _legal_name(call.name), "arguments": _valid_arguments(call.arguments)}
+    function: dict[str, Any] = {"name": legal_name(call.name), "arguments": valid_arguments(call.arguments)}
     result: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
     if own:
         function.update(call.provider_metadata.get("function") or {})
         result.update((name, value) for name, value in call.provider_metadata.items() if name != "function")
     return result
-
-
-def _legal_name(name: str) -> str:
-    """Return a tool name that servers take: models make names up, and a refused one would be refused for ever."""
-    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] or "unnamed"
-
-
-def _valid_arguments(arguments: str) -> str:
-    """Return arguments that a server takes: what the model wrote if it is a JSON object, or that text inside one."""
-    try:
-        valid = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        valid = False
-    return arguments if valid else json.dumps({"invalid_json": arguments}, ensure_ascii=False)

@@ -11,8 +11,8 @@ import asyncio
 from http import HTTPStatus
 from typing import Protocol, cast
 
-from cyclops_nb.testing.answers import Action, Answer
 from cyclops_nb.testing.gates import Gate
+from cyclops_nb.testing.http_answers import Action, Answer
 from cyclops_nb.testing.pieces import Cut, Delay, dump
 from cyclops_nb.testing.recorded import Head, RecordedRequest, record
 from cyclops_nb.testing.wording import refusal

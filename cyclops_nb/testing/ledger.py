@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cyclops_nb.testing.answers import Answer
 from cyclops_nb.testing.connection import Connection
+from cyclops_nb.testing.http_answers import Answer
 from cyclops_nb.testing.recorded import RecordedRequest
 from cyclops_nb.testing.service import Service
 

@@ -67,6 +67,14 @@ class RecordedRequest:
         messages = self.body.get("messages")
         return messages if isinstance(messages, list) else []
 
+    @property
+    def input(self) -> list[dict[str, Any]]:
+        """The input items in the body of a request of the Responses API; empty where there are none."""
+        items = self.body.get("input")
+        if isinstance(items, str):
+            return [{"role": "user", "content": items}]
+        return items if isinstance(items, list) else []
+
 
 def record(head: Head, raw: bytes) -> RecordedRequest:
     """Make the record of a request from its head and body."""

@@ -22,7 +22,7 @@ from cyclops_nb.testing.connection import Connection
 from cyclops_nb.testing.ledger import Ledger
 from cyclops_nb.testing.recorded import RecordedRequest
 from cyclops_nb.testing.script import Answering, Script, ScriptLike
-from cyclops_nb.testing.service import CHAT_PATH, Service
+from cyclops_nb.testing.service import CHAT_PATH, RESPONSES_PATH, Service
 
 __all__ = ["ScriptedServer"]
 
@@ -31,11 +31,11 @@ _STOP_TIMEOUT = 10.0
 
 
 class ScriptedServer:
-    """A server on 127.0.0.1 that speaks OpenAI's chat completions and answers what a script says.
+    """A server on 127.0.0.1 that speaks OpenAI's two APIs and answers what a script says.
 
-    It takes ``POST {base_url}/chat/completions``, streamed or not, ``GET {base_url}/models``, and
-    ``POST {base_url}/responses`` for scripts of `raw`, `replay` and `error`. Requests that OpenAI would
-    refuse are refused in its words; they are recorded too, and use up no reply.
+    It takes ``POST {base_url}/chat/completions`` and ``POST {base_url}/responses``, streamed or not, and
+    ``GET {base_url}/models``. One script answers both, in the form of the API that is asked. Requests that
+    OpenAI would refuse are refused in its words; they are recorded too, and use up no reply.
 
     Parameters
     ----------
@@ -53,7 +53,8 @@ class ScriptedServer:
     require_key : str, optional
         The API key without which a request is answered 401.
     refuse_parameters : collection of str
-        Request parameters that this server does not know; a request that has one is answered 400.
+        Request parameters that this server does not know, such as ``"seed"`` or ``"text.format"``; a request
+        that has one is answered 400.
     context_window : int, optional
         Tokens that ``/models`` names as ``meta.n_ctx``, as llama.cpp's server does.
 
@@ -121,8 +122,8 @@ class ScriptedServer:
 
     @property
     def completions(self) -> list[RecordedRequest]:
-        """Those of `requests` that asked for a chat completion."""
-        return [request for request in self.requests if request.path == CHAT_PATH]
+        """Those of `requests` that asked for an answer of a model, in either API."""
+        return [request for request in self.requests if request.path in {CHAT_PATH, RESPONSES_PATH}]
 
     @property
     def open_connections(self) -> int:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from cyclops_nb.testing.answers import Answer, answer_to, json_answer
-from cyclops_nb.testing.pieces import Failure, Reply
+from cyclops_nb.testing.answers import answer_to
+from cyclops_nb.testing.http_answers import Answer, json_answer
+from cyclops_nb.testing.pieces import Failure
 from cyclops_nb.testing.recorded import RecordedRequest
 from cyclops_nb.testing.script import Script
 from cyclops_nb.testing.strict import chat_refusal, json_refusal
+from cyclops_nb.testing.strict_responses import responses_refusal
 from cyclops_nb.testing.wording import refusal
 
-__all__ = ["CHAT_PATH", "Service"]
+__all__ = ["CHAT_PATH", "RESPONSES_PATH", "Service"]
 
 CHAT_PATH = "/v1/chat/completions"
-_RESPONSES_PATH = "/v1/responses"
+RESPONSES_PATH = "/v1/responses"
 _MODELS_PATH = "/v1/models"
-_METHODS = {CHAT_PATH: "POST", _RESPONSES_PATH: "POST", _MODELS_PATH: "GET"}
+_METHODS = {CHAT_PATH: "POST", RESPONSES_PATH: "POST", _MODELS_PATH: "GET"}
 _SHOWN = 4
 
 
@@ -44,16 +46,8 @@ class Service:
         if refused is not None:
             return answer_to(refused, {}, 0)
         reply, number = self.script.next(request)
-        if isinstance(reply, Reply) and request.path == _RESPONSES_PATH:
-            reply = Failure(
-                501,
-                f"The scripted server answers {_RESPONSES_PATH} with raw(), replay() and error() only; "
-                f"text() and the like are chat completions, for {CHAT_PATH}.",
-                "server_error",
-                "script_failed",
-                headers=(("x-should-retry", "false"),),
-            )
-        return answer_to(reply, request.body, number)
+        api: Literal["chat", "responses"] = "responses" if request.path == RESPONSES_PATH else "chat"
+        return answer_to(reply, request.body, number, api)
 
     def _key_refusal(self, request: RecordedRequest) -> Failure | None:
         given = request.headers.get("authorization")
@@ -76,15 +70,15 @@ class Service:
         refused = json_refusal(request) if self.strict else None
         if refused is None:
             refused = self._parameter_refusal(body)
-        if refused is None and self.strict and request.path == CHAT_PATH:
-            refused = chat_refusal(body)
+        if refused is None and self.strict:
+            refused = chat_refusal(body) if request.path == CHAT_PATH else responses_refusal(body)
         if refused is None and self.models is not None and body.get("model") not in self.models:
             refused = _unknown_model(body.get("model"))
         return refused
 
     def _parameter_refusal(self, body: dict[str, Any]) -> Failure | None:
         for name in self.refuse_parameters:
-            if name in body:
+            if _has(body, name):
                 return refusal(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
         return None
 
@@ -107,6 +101,16 @@ class Service:
         if self.context_window is not None:
             model["meta"] = {"n_ctx": self.context_window}
         return model
+
+
+def _has(body: dict[str, Any], name: str) -> bool:
+    """Say whether a request has a parameter; a name with dots stands for one inside another."""
+    place: Any = body
+    for key in name.split("."):
+        if not isinstance(place, dict) or key not in place:
+            return False
+        place = place[key]
+    return True
 
 
 def _route_refusal(request: RecordedRequest) -> Failure | None:

@@ -5,18 +5,17 @@ They need pytest, for the fixture, and nothing else; this module imports not eve
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import copy
 import inspect
 import random
-import threading
 
 from cyclops_nb.errors import SessionNotFoundError
 from cyclops_nb.messages import AssistantMessage, ImagePart, Message, ToolCall, ToolMessage, UserMessage
 from cyclops_nb.session import Parent, Session
 from cyclops_nb.stores.base import SessionStore
+from cyclops_nb.testing.store_calls import CallsContract
 from cyclops_nb.testing.store_rules import (
     ODD_TEXT,
     OpenStore,
@@ -36,12 +35,15 @@ from cyclops_nb.usage import Usage
 __all__ = ["StoreContract"]
 
 
-class StoreContract(RunsContract):
+class StoreContract(CallsContract, RunsContract):
     """Tests of a store; subclass it in a test file and say in a fixture how the store is opened.
 
     The fixture ``open_store`` returns a function without arguments. Called for the first time it opens a store on an
     empty place; called again it opens another store object on the same place, as the next process would. (A store that
     keeps sessions in the process returns the same object again.)
+
+    Each test runs in a thread of its own, and fails if it takes longer than ``limit`` seconds: 60, unless a subclass
+    says otherwise.
 
     Examples
     --------
@@ -354,40 +356,3 @@ class StoreContract(RunsContract):
         await store.delete(other.id)
         same(await store.load("study-1"), session)
         same(await store.load(fork.id), fork, "in the fork")
-
-    @rule("Let the error out, and write in one transaction: encode all of it before anything is written.")
-    async def test_what_cannot_be_stored_changes_nothing(self, open_store: OpenStore) -> None:
-        """`save` and `add_messages` of what cannot be stored raise, and what is stored stays as it was."""
-        store, session = open_store(), talk("study-1")
-        await store.save(session)
-        before = copy.copy(session)
-        new = say(session, "q", "a")
-        session.metadata["lock"] = lock = threading.Lock()
-        await refused(store.save(session), Exception, f"save of metadata that hold {lock!r}")
-        same(await store.load("study-1"), before, "after a save that failed")
-        await refused(store.add_messages(session, new), Exception, f"add_messages with metadata that hold {lock!r}")
-        same(await store.load("study-1"), before, "after an add_messages that failed")
-        del session.metadata["lock"]
-        await store.add_messages(session, new)
-        same(await store.load("study-1"), session, "after the next add_messages")
-
-    @rule("Write in one transaction, so that a cancel in the middle rolls all of it back.")
-    async def test_a_cancelled_call_is_done_or_not_done(self, open_store: OpenStore) -> None:
-        """A call that is cancelled has stored everything or nothing."""
-        store, session = open_store(), talk("study-1", turns=5)
-        await store.save(session)
-        for name in ("save", "add_messages"):
-            for awaits in range(1, 6):
-                before = copy.copy(session)
-                new = say(session, "q", f"{name} {awaits}")
-                calling = asyncio.ensure_future(
-                    store.save(session) if name == "save" else store.add_messages(session, new)
-                )
-                for _ in range(awaits):
-                    await asyncio.sleep(0)
-                calling.cancel()
-                await asyncio.wait([calling])
-                loaded = await store.load("study-1")
-                if loaded != before:
-                    same(loaded, session, f"after a {name} that was cancelled")
-                await store.save(session)

@@ -7,14 +7,16 @@ to do; tracebacks into here would say nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import copy
 import functools
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from cyclops_nb.messages import (
     AssistantMessage,
@@ -36,6 +38,7 @@ from cyclops_nb.usage import Usage
 __all__ = [
     "ODD_TEXT",
     "BrokenRuleError",
+    "Contract",
     "OpenStore",
     "Watched",
     "during",
@@ -52,7 +55,7 @@ __all__ = [
 
 OpenStore: TypeAlias = Callable[[], SessionStore]
 _T = TypeVar("_T")
-_S = TypeVar("_S")
+_C = TypeVar("_C", bound="Contract")
 
 ODD_TEXT = (
     "a\u2028b\u2029c\u0085d\r\ne\rf\x0b\x1b\x7f\ufeffg 😀 👩‍👩‍👧 é ｇ 'h' \"i\" \\j \\u0041 %s ? :k $1 {l} </script>"
@@ -61,45 +64,134 @@ _SHOWN = 300
 """Characters of a value that are shown."""
 
 
+_GRACE = 5.0
+"""Seconds in which what was given up may end, to tell where it waited."""
+_FIXTURE = "The fixture `open_store` returns a function without arguments, which returns a store."
+_FIXTURE_ADVICE = (
+    "Write `return lambda: MyStore(place)`, or, for a store that keeps sessions in the process, `store = MyStore()` "
+    "and `return lambda: store`; `yield` it instead if something must be closed after that. Neither is `async`."
+)
+_METHODS = ("load", "save", "add_messages", "delete")
+_running: set[asyncio.Task[Any]] = set()
+"""What `run` waits for, in whichever thread."""
+
+
 class BrokenRuleError(AssertionError):
     """A rule is broken; the text says what was found."""
 
 
-def rule(advice: str) -> Callable[[Callable[[_S, OpenStore], Any]], Callable[[_S, OpenStore], None]]:
+class _FixtureError(Exception):
+    """The fixture does not open a store; the text says what it does."""
+
+
+class Contract:
+    """What the parts of the contract have in common."""
+
+    limit: float = 60.0
+    """Seconds that a test may take before it fails, so that a store which waits for ever does not stop all tests."""
+
+
+def rule(advice: str) -> Callable[[Callable[[_C, OpenStore], Any]], Callable[[_C, OpenStore], None]]:
     """Make a test of the contract of a function, or of a coroutine function, that has the rule as its docstring.
 
     However the test fails, the failure says the rule, what was found, and the advice.
     """
 
-    def mark(test: Callable[[_S, OpenStore], Any]) -> Callable[[_S, OpenStore], None]:
+    def mark(test: Callable[[_C, OpenStore], Any]) -> Callable[[_C, OpenStore], None]:
         @functools.wraps(test)
-        def checked(self: _S, open_store: OpenStore) -> None:
+        def checked(self: _C, open_store: OpenStore) -> None:
             __tracebackhide__ = True
+            broken, do, cause = test.__doc__, advice, None
             try:
-                ended = test(self, open_store)
-                if inspect.iscoroutine(ended):
-                    run(ended)
-            except BrokenRuleError as broken:
-                found, cause = str(broken), None
+                _check_fixture(open_store)
+                _within(self.limit, functools.partial(_call, test, self, open_store))
+            except BrokenRuleError as error:
+                found, cause = str(error), error.__cause__
+            except _FixtureError as error:
+                broken, found, do = _FIXTURE, str(error), _FIXTURE_ADVICE
             except Exception as error:  # noqa: BLE001 - a store may raise anything
                 found, cause = f"{type(error).__name__}: {error}", error
             else:
                 return
-            raise AssertionError(f"{test.__doc__}\nFound: {found}\nWhat to do: {advice}") from cause
+            raise AssertionError(f"{broken}\nFound: {found}\nWhat to do: {do}") from cause
 
         return checked
 
     return mark
 
 
+def _check_fixture(open_store: Any) -> None:
+    if not callable(open_store):
+        raise _FixtureError(f"it returns {_short(open_store)}, which is no function")
+    with contextlib.suppress(ValueError):  # some builtins do not tell what they take
+        signature = inspect.signature(open_store)
+        try:
+            signature.bind()
+        except TypeError as error:
+            raise _FixtureError(f"it returns {_short(open_store)}, which wants arguments ({error})") from None
+
+
+def _call(test: Callable[[_C, OpenStore], Any], contract: _C, open_store: OpenStore) -> None:
+    def opened() -> SessionStore:
+        store: Any = open_store()
+        if not any(hasattr(store, name) for name in _METHODS):
+            if inspect.iscoroutine(store):
+                store.close()  # or Python would complain, too, that nobody awaited it
+            raise _FixtureError(f"the function returns {_short(store)}, which is no store")
+        return cast("SessionStore", store)
+
+    ended = test(contract, opened)
+    if inspect.iscoroutine(ended):
+        run(ended)
+
+
+def _within(limit: float, test: Callable[[], None]) -> None:
+    """Call a test in a thread, so that it can be given up; there it may also run where an event loop runs."""
+    ended = _start(test)
+    wait([ended], limit)
+    if not ended.done():
+        _give_up([ended])
+        cause = ended.exception() if ended.done() else None
+        raise BrokenRuleError(f"it has not ended after {limit:g} s, so some call waits for ever") from cause
+    ended.result()
+
+
+def _start(function: Callable[[], None]) -> Future[None]:
+    """Call a function in a thread that does not keep the process alive when it hangs."""
+    ended: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            function()
+        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
+    return ended
+
+
+def _give_up(pending: Sequence[Future[None]]) -> None:
+    """Cancel what `run` waits for, so that it raises where it waits, and takes back what it has begun."""
+    for task in tuple(_running):
+        with contextlib.suppress(RuntimeError):  # its loop is closed by now
+            task.get_loop().call_soon_threadsafe(task.cancel)
+    wait(pending, _GRACE)
+
+
 def run(waiting: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine on an event loop of its own and return its result; also where a loop runs, as in notebooks."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(waiting)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, waiting).result()
+    """Run a coroutine on an event loop of its own and return its result; no loop may run in this thread."""
+
+    async def known() -> _T:
+        task = cast("asyncio.Task[_T]", asyncio.current_task())
+        _running.add(task)
+        try:
+            return await waiting
+        finally:
+            _running.discard(task)
+
+    return asyncio.run(known())
 
 
 def expect(holds: object, found: str) -> None:
@@ -118,10 +210,18 @@ async def refused(call: Awaitable[None], kind: type[Exception], what: str) -> No
 
 
 def in_threads(functions: Sequence[Callable[[], None]]) -> None:
-    """Run functions at the same time, each in a thread of its own, and raise what one of them raised."""
-    with ThreadPoolExecutor(len(functions)) as pool:
-        for future in [pool.submit(function) for function in functions]:
-            future.result()
+    """Call functions at the same time, each in a thread of its own, and raise what the first to fail has raised."""
+    begun = threading.Barrier(len(functions))
+
+    def work(function: Callable[[], None]) -> None:
+        begun.wait()
+        function()
+
+    pending = [_start(functools.partial(work, function)) for function in functions]
+    for ended in wait(pending, return_when=FIRST_EXCEPTION).done:
+        if ended.exception() is not None:
+            _give_up(pending)  # the others may wait for what the one that failed does not give back
+            ended.result()
 
 
 def same(found: Session | None, expected: Session, when: str = "") -> None:
@@ -157,6 +257,9 @@ class Watched(dict[str, Any]):
     A store that reads the session in a thread wins or loses a race against the caller who changes it. Here it loses.
     """
 
+    patience = 1.0
+    """Seconds until they give in: a store that blocks the event loop meanwhile would wait for ever."""
+
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__(values)
         self.changed = threading.Event()
@@ -164,7 +267,7 @@ class Watched(dict[str, Any]):
 
     def _wait(self) -> None:
         if threading.get_ident() != self._home:
-            self.changed.wait(1)  # in vain only if the store blocks the event loop meanwhile; then nothing can change
+            self.changed.wait(self.patience)
 
     def items(self) -> Any:
         """Return the items, which is how they are written as JSON."""

@@ -15,14 +15,14 @@ from cyclops_nb.testing.gates import gate
 from cyclops_nb.testing.replies import reply, text, tool_call
 from cyclops_nb.testing.script import ScriptLike
 from cyclops_nb.testing.server import ScriptedServer
-from cyclops_nb.testing.store_rules import OpenStore, expect, in_threads, rule, run, same, say, talk
+from cyclops_nb.testing.store_rules import Contract, OpenStore, expect, in_threads, rule, run, same, say, talk
 
 __all__ = ["RunsContract"]
 
 _DURABILITIES: tuple[Durability, ...] = ("async", "sync", "exit")
 
 
-class RunsContract:
+class RunsContract(Contract):
     """What a store must do for runs, and for whoever opens it next; a part of `StoreContract`."""
 
     @rule(

@@ -18,7 +18,7 @@ from cyclops_nb.testing.wording import (
     wrong_type,
 )
 
-__all__ = ["message_problems", "turn_problems"]
+__all__ = ["argument_problems", "message_problems", "turn_problems"]
 
 _ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 _PLAIN_ROLES = ("user", "assistant")
@@ -120,10 +120,11 @@ def _call_problems(where: str, calls: Any) -> Iterator[Failure]:
         function = call["function"]
         yield from object_problems(f"{at}.function", function, ("name", "arguments"))
         yield from text_problems(f"{at}.function.name", function["name"], "[a-zA-Z0-9_-]+", 64)
-        yield from _argument_problems(f"{at}.function.arguments", function["arguments"])
+        yield from argument_problems(f"{at}.function.arguments", function["arguments"])
 
 
-def _argument_problems(where: str, arguments: Any) -> Iterator[Failure]:
+def argument_problems(where: str, arguments: Any) -> Iterator[Failure]:
+    """Refuse arguments of a call that are no string with a JSON object in it."""
     if not isinstance(arguments, str):
         yield wrong_type(where, "a string", arguments)
     try:

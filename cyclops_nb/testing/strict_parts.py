@@ -18,11 +18,11 @@ from cyclops_nb.testing.wording import (
     wrong_type,
 )
 
-__all__ = ["content_problems"]
+__all__ = ["IMAGE_TYPES", "content_problems", "data_url_problems"]
 
 _PARTS = ("text", "image_url", "input_audio", "refusal", "file")
 _PARTS_OF_ROLE = {"user": ("text", "image_url", "input_audio", "file"), "assistant": ("text", "refusal")}
-_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def content_problems(index: int, message: dict[str, Any]) -> Iterator[Failure]:
@@ -84,7 +84,7 @@ def _image_problems(where: str, image: Any) -> Iterator[Failure]:
     yield from text_problems(f"{where}.url", image["url"])
     yield from choice_problems(f"{where}.detail", image.get("detail", "auto"), ("low", "high", "auto"))
     if not re.match(r"https?://.", image["url"]):
-        yield from _data_url_problems(f"{where}.url", image["url"], _IMAGE_TYPES)
+        yield from data_url_problems(f"{where}.url", image["url"], IMAGE_TYPES)
 
 
 def _file_problems(where: str, file: Any) -> Iterator[Failure]:
@@ -93,12 +93,13 @@ def _file_problems(where: str, file: Any) -> Iterator[Failure]:
         yield from object_problems(where, file, ("filename",))
         yield from text_problems(f"{where}.filename", file["filename"])
         yield from text_problems(f"{where}.file_data", file["file_data"])
-        yield from _data_url_problems(f"{where}.file_data", file["file_data"], None)
+        yield from data_url_problems(f"{where}.file_data", file["file_data"], None)
     elif "file_id" not in file:
         yield missing(f"{where}.file_id")
 
 
-def _data_url_problems(where: str, url: str, types: tuple[str, ...] | None) -> Iterator[Failure]:
+def data_url_problems(where: str, url: str, types: tuple[str, ...] | None) -> Iterator[Failure]:
+    """Refuse what is no base64 data URL, of one of the types if there are any."""
     head, _, data = url.partition(",")
     media_type, *parameters = head.removeprefix("data:").split(";")
     problem = None

@@ -16,7 +16,7 @@ from cyclops_nb.testing.wording import (
     wrong_type,
 )
 
-__all__ = ["format_problems", "tool_problems"]
+__all__ = ["answer_schema_problems", "definition_problems", "format_problems", "lonely_problems", "tool_problems"]
 
 _CHOICES = ("none", "auto", "required")
 _FORMATS = ("json_object", "json_schema", "text")
@@ -29,15 +29,14 @@ def tool_problems(body: Mapping[str, Any]) -> Iterator[Failure]:
     """Look at ``tools`` and the parameters that belong to them."""
     tools = body.get("tools")
     if tools is None:
-        for param in ("tool_choice", "parallel_tool_calls"):
-            if body.get(param) is not None:
-                message = f"Invalid value for '{param}': '{param}' is only allowed when 'tools' are specified."
-                yield refusal(message, param)
+        yield from lonely_problems(body)
         return
     yield from list_problems("tools", tools)
     names: set[str] = set()
     for index, tool in enumerate(tools):
-        yield from _definition_problems(f"tools[{index}]", tool)
+        yield from object_problems(f"tools[{index}]", tool, ("type", "function"))
+        yield from choice_problems(f"tools[{index}].type", tool["type"], ("function",))
+        yield from definition_problems(f"tools[{index}].function", tool["function"])
         name = tool["function"]["name"]
         if name in names:
             param = f"tools[{index}].function.name"
@@ -45,6 +44,14 @@ def tool_problems(body: Mapping[str, Any]) -> Iterator[Failure]:
         names.add(name)
     if (choice := body.get("tool_choice")) is not None:
         yield from _tool_choice_problems(choice, names)
+
+
+def lonely_problems(body: Mapping[str, Any]) -> Iterator[Failure]:
+    """Refuse parameters that belong to tools where there are none."""
+    for param in ("tool_choice", "parallel_tool_calls"):
+        if body.get(param) is not None:
+            message = f"Invalid value for '{param}': '{param}' is only allowed when 'tools' are specified."
+            yield refusal(message, param)
 
 
 def format_problems(body: Mapping[str, Any]) -> Iterator[Failure]:
@@ -56,7 +63,9 @@ def format_problems(body: Mapping[str, Any]) -> Iterator[Failure]:
     yield from choice_problems("response_format.type", answer_format["type"], _FORMATS)
     if answer_format["type"] == "json_schema":
         yield from object_problems("response_format", answer_format, ("json_schema",))
-        yield from _answer_schema_problems("response_format.json_schema", answer_format["json_schema"])
+        yield from answer_schema_problems(
+            "response_format", "response_format.json_schema", answer_format["json_schema"]
+        )
     elif answer_format["type"] == "json_object" and "json" not in str(body["messages"]).lower():
         yield refusal(
             "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.",
@@ -64,18 +73,17 @@ def format_problems(body: Mapping[str, Any]) -> Iterator[Failure]:
         )
 
 
-def _answer_schema_problems(where: str, wanted: Any) -> Iterator[Failure]:
+def answer_schema_problems(param: str, where: str, wanted: Any) -> Iterator[Failure]:
+    """Look at the name and the schema of an answer's form."""
     yield from object_problems(where, wanted, ("name", "schema"))
     yield from text_problems(f"{where}.name", wanted["name"], _NAME, _LONGEST_NAME)
     yield from object_problems(f"{where}.schema", wanted["schema"])
     for problem in _schema_problems(wanted["schema"], strict=wanted.get("strict") is True):
-        yield refusal(f"Invalid schema for response_format '{wanted['name']}': {problem}", "response_format")
+        yield refusal(f"Invalid schema for response_format '{wanted['name']}': {problem}", param)
 
 
-def _definition_problems(where: str, tool: Any) -> Iterator[Failure]:
-    yield from object_problems(where, tool, ("type", "function"))
-    yield from choice_problems(f"{where}.type", tool["type"], ("function",))
-    function, at = tool["function"], f"{where}.function"
+def definition_problems(at: str, function: Any) -> Iterator[Failure]:
+    """Look at the name, description and parameters of a function."""
     yield from object_problems(at, function, ("name",))
     yield from text_problems(f"{at}.name", function["name"], _NAME, _LONGEST_NAME)
     if not isinstance(function.get("description", ""), str):

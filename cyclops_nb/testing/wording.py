@@ -7,7 +7,7 @@ first problem counts, and code after a ``yield`` may rely on what was checked be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cyclops_nb.testing.pieces import Failure
@@ -15,6 +15,7 @@ from cyclops_nb.testing.pieces import Failure
 __all__ = [
     "choice_problems",
     "empty",
+    "key_problems",
     "list_problems",
     "missing",
     "number_problems",
@@ -76,6 +77,14 @@ def object_problems(param: str, value: Any, required: tuple[str, ...] = ()) -> I
     for key in required:
         if key not in value:
             yield missing(f"{param}.{key}")
+
+
+def key_problems(param: str, value: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Failure]:
+    """Refuse an object with keys that nobody knows."""
+    for key in value:
+        if key not in known:
+            name = f"{param}.{key}" if param else key
+            yield refusal(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
 
 
 def list_problems(param: str, value: Any) -> Iterator[Failure]:

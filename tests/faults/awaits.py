@@ -6,7 +6,7 @@ from faults.lab import Lab
 from faults.stepping import PACKAGE, Injector
 from faults.workloads import workloads
 
-WATCHED = ("engine/*.py", "readings.py", "models/chat.py")
+WATCHED = ("engine/*.py", "readings.py", "models/served.py")
 PASSED_ON = {
     "engine/middleware.py": "the base class, which nothing uses as it is",
     "engine/owned.py": "closes generators that have ended",

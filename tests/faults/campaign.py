@@ -95,7 +95,9 @@ def stop_workload(number, settings, folder, every=1):
     """Stop one workload with one setting everywhere, at each `every`-th place, and return the report."""
     report, workload = Report(), workloads()[number]
     if settings["store"] == "file":  # at every place with the store in memory, which is the same to the engine
-        every *= 3
+        every *= 5
+    if workload.summary is not None:  # what comes before and after the summary is as in the workloads without one
+        every *= 2
     for (form, counts), kinds in KINDS.items():
         with Lab(workload, form=form, folder=folder, **settings) as lab:
             stop_everywhere(lab, report, counts, kinds, every=every)

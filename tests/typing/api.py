@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+import dataclasses
+import enum
+from typing import Literal, NamedTuple, assert_type
 
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from cyclops_nb import (
     Agent,
@@ -27,6 +30,31 @@ class Weather(BaseModel):
     """A type to ask for."""
 
     celsius: float
+
+
+@dataclasses.dataclass
+class Place:
+    """A dataclass to ask for."""
+
+    name: str
+
+
+class Options(TypedDict):
+    """A typed dict to ask for."""
+
+    depth: int
+
+
+class Point(NamedTuple):
+    """A named tuple to ask for."""
+
+    x: int
+
+
+class Colour(enum.Enum):
+    """An enum to ask for."""
+
+    RED = "red"
 
 
 @tool
@@ -56,6 +84,26 @@ async def reading(agent: Agent, session: Session) -> None:
         assert_type(piece, str)
     async for piece in agent.astream("Hello"):
         assert_type(piece, str)
+
+
+async def answering(agent: Agent, session: Session) -> None:
+    """Check that an answer has the type that was asked for."""
+    assert_type(agent.run("Hello", response_model=list[Weather]), list[Weather])
+    assert_type(agent.run("Hello", response_model=dict[str, int]), dict[str, int])
+    assert_type(agent.run("Hello", response_model=tuple[int, str]), tuple[int, str])
+    assert_type(agent.run("Hello", response_model=Place), Place)
+    assert_type(agent.run("Hello", response_model=Options), Options)
+    assert_type(agent.run("Hello", response_model=Point), Point)
+    assert_type(agent.run("Hello", response_model=Colour), Colour)
+    assert_type(agent.run("Hello", response_model=int, session=session), int)
+    assert_type(await agent.arun("Hello", response_model=list[Weather]), list[Weather])
+    assert_type(await agent.arun("Hello", response_model=Options), Options)
+    assert_type(await agent.arun("Hello", response_model=Colour, durability="sync"), Colour)
+    agent.run_with_response("Hello", response_model=Weather)
+    agent.stream("Hello", response_model=list[Weather])
+    agent.start("Hello", response_model=Weather | None)
+    agent.run("Hello", response_model=int | None)
+    await agent.arun("Hello", response_model=Literal["yes", "no"])
 
 
 def making(session: Session) -> None:
