@@ -16,12 +16,13 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 __all__ = [
     "TEMPORARY",
-    "Buffer",
     "Content",
+    "Piece",
+    "Section",
     "Stamp",
     "append",
     "backed_up",
@@ -32,10 +33,33 @@ __all__ = [
     "stands",
 ]
 
-Buffer: TypeAlias = bytes | memoryview
-
 TEMPORARY = ".tmp"
+_CHUNK = 1 << 20
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of an open file, to be copied into another one without ever being in memory as a whole."""
+
+    file: BinaryIO
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def copy_to(self, target: BinaryIO) -> None:
+        """Write it to another file. If someone cuts the file off meanwhile, less is written."""
+        buffer = memoryview(bytearray(min(len(self), _CHUNK)))
+        self.file.seek(self.start)
+        left = len(self)
+        while left and (count := self.file.readinto(buffer[:left])):  # type: ignore[attr-defined]
+            target.write(buffer[:count])
+            left -= count
+
+
+Piece: TypeAlias = bytes | Section
 
 
 class Stamp(NamedTuple):
@@ -118,7 +142,7 @@ def read(path: Path) -> tuple[bytes, os.stat_result] | None:
 
 @contextlib.contextmanager
 def replacement(
-    path: Path, data: bytes | Iterable[Buffer], mode: int | None = None
+    path: Path, data: bytes | Iterable[Piece], mode: int | None = None
 ) -> Iterator[Callable[[], os.stat_result]]:
     """Write `data` to a file beside `path`; the function that this yields moves it into place and returns its status.
 
@@ -136,7 +160,11 @@ def replacement(
     try:
         # nobody who cannot read the file may read this one, not even for an instant
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, first_mode)) as file:
-            file.writelines((data,) if isinstance(data, bytes) else data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                if isinstance(piece, Section):
+                    piece.copy_to(file)
+                else:
+                    file.write(piece)
             file.flush()
             os.fsync(file.fileno())
             info = os.fstat(file.fileno())

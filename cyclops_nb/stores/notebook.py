@@ -101,7 +101,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
         self._folder.make()
         if self._seen.get(session.id) is None:
             self._folder.refuse_case_clash(session.id)
-        if self._saved_as_addition(path, session, record):
+        if self._saved_as_addition(session, record):
             return
         with contextlib.ExitStack() as stack:
             reading, stamp = self._standing(path, session.id)
@@ -115,23 +115,15 @@ class NotebookSessionStore(FolderStore[_Seen]):
                     reading = None
             self._write(path, session, record, reading, stamp)
 
-    def _saved_as_addition(self, path: Path, session: Session, record: Record) -> bool:
+    def _saved_as_addition(self, session: Session, record: Record) -> bool:
         """Save what is new alone, if all else stands in the file already: each run begins with a save."""
         seen = self._seen.get(session.id)
-        if (
-            seen is None
-            or not seen.is_clean
-            or (seen.record.created_at, seen.head) != (session.created_at, _head(session))
-        ):
+        if seen is None or not seen.is_clean or seen.record.created_at != session.created_at:
             return False
         count = seen.record.info.message_count
         if seen.head != _head(session) or _digest(session.messages[:count]).digest() != seen.digest.digest():
             return False
-        found = read(path)
-        if found is None or stamp_of(found[1]) != seen.stamp:
-            return False
-        self._extend(session, session.messages[count:], record, seen, found[0])
-        return True
+        return self._extend(session, session.messages[count:], record, seen)
 
     def _standing(self, path: Path, session_id: str) -> tuple[Reading | None, Stamp | None]:
         """Return what stands in the file, if it may be written to: what this store has not seen must be a session.
@@ -183,36 +175,40 @@ class NotebookSessionStore(FolderStore[_Seen]):
         if self._seen.get(session.id) is None:
             self._load(session.id, notes)
         seen = self._seen[session.id]
-        found = read(path) if seen is not None else None
-        if seen is None or found is None:
+        if seen is None:
             raise not_found(session.id, path)
         _, record = seen.record.addition(session, messages, 0)
         self._warn_of_open_tab(path, session.id, notes)
-        data, info = found
-        stamp = stamp_of(info)
-        if stamp != seen.stamp or seen.head != _head(session):
-            reading = read_notebook(data, session.id, repr(str(path)))
-            if stamp != seen.stamp and not _is_same(reading, seen):
-                raise conflict(session.id, path)
-            session.messages[:] = [*reading.session.messages, *messages]
-            self._write(path, session, record, reading, stamp)
+        if seen.head == _head(session) and self._extend(session, messages, record, seen):
             return
-        self._extend(session, messages, record, seen, data)
+        reading, stamp = self._standing(path, session.id)
+        if reading is None:
+            raise not_found(session.id, path)
+        session.messages[:] = [*reading.session.messages, *messages]
+        self._write(path, session, record, reading, stamp)
 
-    def _extend(self, session: Session, messages: Sequence[Message], record: Record, seen: _Seen, data: bytes) -> None:
-        """Write the file, which holds `data` and is known, with new messages and another last cell."""
+    def _extend(self, session: Session, messages: Sequence[Message], record: Record, seen: _Seen) -> bool:
+        """Write the file with new messages and another last cell, if it is the one that was seen."""
         path = self._folder.path(session.id)
-        style, ids = seen.layout.style, set(seen.layout.ids)
-        start = seen.record.info.message_count
-        cells = [
-            message_cell(style, message, start + place, cell_id(message.id, ids))
-            for place, message in enumerate(messages)
-        ]
-        runs = seen.runs.copy()
-        foot = _foot_writer(session, record, runs)(style, *seen.layout.last)
-        layout = extended(data, seen.layout, ids, cells, foot)
-        with replacement(path, layout.data) as move:
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(path.open("rb", buffering=0))
+            except FileNotFoundError:
+                return False
+            if stamp_of(os.fstat(file.fileno())) != seen.stamp:
+                return False
+            style, ids = seen.layout.style, set(seen.layout.ids)
+            start = seen.record.info.message_count
+            cells = [
+                message_cell(style, message, start + place, cell_id(message.id, ids))
+                for place, message in enumerate(messages)
+            ]
+            runs = seen.runs.copy()
+            foot = _foot_writer(session, record, runs)(style, *seen.layout.last)
+            layout = extended(file, seen.layout, ids, cells, foot)
+            move = stack.enter_context(replacement(path, layout.data))
             _check(path, session.id, seen.stamp)
+            file.close()  # not every system replaces files that are open
             info = move()
         self._seen[session.id] = replace(
             seen,
@@ -222,6 +218,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
             layout=layout.without_data(),
             runs=runs,
         )
+        return True
 
     def _warn_of_open_tab(self, path: Path, session_id: str, notes: list[str]) -> None:
         """Note once that the program runs in the very notebook that it writes to."""

@@ -43,7 +43,7 @@ class Foot(NamedTuple):
     """The text of a last cell, of which the larger part is kept apart."""
 
     text: str
-    runs: str
+    runs: bytes
 
 
 @dataclass
@@ -51,25 +51,28 @@ class RunTexts:
     """The texts of the records that were written last."""
 
     runs: list[Run] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
 
     def copy(self) -> RunTexts:
         """Return a copy, which may be written to while this one stays what the file holds."""
         return RunTexts(self.runs, self.texts)
 
-    def of(self, runs: Sequence[Run], style: Style) -> list[str]:
-        """Return the texts of `runs`; those that stand at their old places are taken over."""
+    def of(self, runs: Sequence[Run], style: Style) -> bytes:
+        """Return the array of `runs`; the texts of those that stand at their old places are taken over."""
         known = self.runs
         texts = [
             self.texts[place] if place < len(known) and known[place] is run else _run_text(run, style)
             for place, run in enumerate(runs)
         ]
         self.runs, self.texts = list(runs), texts
-        return texts
+        if not texts:
+            return b"[]"
+        inner, outer = (style.break_at(depth).encode() for depth in (6, 5))
+        return b"".join([b"[", inner, (style.comma.encode() + inner).join(texts), outer, b"]"])
 
 
-def _run_text(run: Run, style: Style) -> str:
-    return style.text(portable(run.model_dump(mode="json"), run), 6)
+def _run_text(run: Run, style: Style) -> bytes:
+    return style.text(portable(run.model_dump(mode="json"), run), 6).encode()
 
 
 def foot_cell(
@@ -114,14 +117,14 @@ def foot_cell(
         "version": style.text(VERSION, 5),
     }
     text = own_cell(style, name, list(_lines(session, info)), data, old)
-    return Foot(text, style.array(runs.of(session.runs, style), 5))
+    return Foot(text, runs.of(session.runs, style))
 
 
 def placed(foot: Foot, start: int) -> list[bytes]:
     """Return the last cell as bytes that stand at the byte `start` of the file; its summary tells where it stands."""
     before, _, behind = foot.text.partition(_RECORDS)
     between, _, behind = behind.partition(_BEGIN)
-    pieces = [before.encode(), foot.runs.encode(), between.encode()]
+    pieces = [before.encode(), foot.runs, between.encode()]
     return [*pieces, behind.replace(_PLACE, str(start + sum(map(len, pieces))), 1).encode()]
 
 

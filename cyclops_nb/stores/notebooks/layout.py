@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from cyclops_nb.stores.files import Buffer
+from cyclops_nb.stores.files import Piece, Section
 from cyclops_nb.stores.notebooks.document import KEY
 from cyclops_nb.stores.notebooks.foot import Foot, placed
 from cyclops_nb.stores.notebooks.reading import Reading
@@ -46,7 +47,7 @@ class LastCell(NamedTuple):
 class Layout:
     """A notebook as it is to be written."""
 
-    data: Sequence[Buffer]
+    data: Sequence[Piece]
     """Its bytes, in pieces."""
     spots: Spots
     style: Style
@@ -87,13 +88,13 @@ def laid_out(
     return Layout([first, *pieces, gap, cells, rest.encode()], spots, style, ids, last)
 
 
-def extended(data: bytes, layout: Layout, ids: set[str], cells: Sequence[str], foot: Foot) -> Layout:
+def extended(file: BinaryIO, layout: Layout, ids: set[str], cells: Sequence[str], foot: Foot) -> Layout:
     """Return a notebook with cells put in behind its last message, and another last cell.
 
     Parameters
     ----------
-    data : bytes
-        The file.
+    file : binary file
+        The notebook, open for as long as its parts are to be copied.
     layout : Layout
         How it was laid out.
     ids : set of str
@@ -105,19 +106,19 @@ def extended(data: bytes, layout: Layout, ids: set[str], cells: Sequence[str], f
     """
     spots, style = layout.spots, layout.style
     comma = (style.comma + style.break_at(2)).encode()
-    view = memoryview(data)
-    before: list[Buffer] = [view[: spots.foot_start]]
-    behind = view[spots.foot_end : spots.cells_end]
-    if cells and behind:
-        before += [view[spots.behind_start : spots.cells_end], comma]
-        behind = view[:0]
+    before: list[Piece] = [Section(file, 0, spots.foot_start)]
+    behind = Section(file, spots.foot_end, spots.cells_end)
+    if cells and len(behind):
+        before += [Section(file, spots.behind_start, spots.cells_end), comma]
+        behind = Section(file, 0, 0)
     before += itertools.chain.from_iterable((cell.encode(), comma) for cell in cells)
     start = sum(map(len, before))
     pieces = placed(foot, start)
     foot_end = start + sum(map(len, pieces))
-    gap = spots.behind_start - spots.foot_end if behind else 0
+    gap = spots.behind_start - spots.foot_end if len(behind) else 0
     new_spots = Spots(start, foot_end, foot_end + gap, foot_end + len(behind))
-    return Layout([*before, *pieces, behind, view[spots.cells_end :]], new_spots, style, ids, layout.last)
+    rest = Section(file, spots.cells_end, file.seek(0, os.SEEK_END))
+    return Layout([*before, *pieces, behind, rest], new_spots, style, ids, layout.last)
 
 
 def layout_of(reading: Reading) -> Layout:
