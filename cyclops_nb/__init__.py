@@ -41,6 +41,7 @@ _PLACES = {
     "stores.base": ["SessionInfo", "SessionStore"],
     "stores.file": ["FileSessionStore"],
     "stores.memory": ["InMemorySessionStore"],
+    "stores.notebook": ["NotebookSessionStore"],
     "tools": ["RunContext", "Tool", "tool"],
     "usage": ["Usage"],
 }  # fmt: skip

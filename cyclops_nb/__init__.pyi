@@ -165,6 +165,7 @@ from cyclops_nb.stores.base import (
 )
 from cyclops_nb.stores.file import FileSessionStore as FileSessionStore
 from cyclops_nb.stores.memory import InMemorySessionStore as InMemorySessionStore
+from cyclops_nb.stores.notebook import NotebookSessionStore as NotebookSessionStore
 from cyclops_nb.tools import (
     RunContext as RunContext,
 )

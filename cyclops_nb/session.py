@@ -25,7 +25,7 @@ from pydantic import (
 from cyclops_nb import transcript
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.errors import InputError, SessionBusyError, SessionFormatError, TranscriptError
-from cyclops_nb.messages import AnyMessage, AssistantMessage, InputPart, Message, TextPart, ToolMessage, UserMessage
+from cyclops_nb.messages import AnyMessage, InputPart, ToolMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.usage import Usage, total
 from cyclops_nb.values import (
@@ -281,7 +281,7 @@ class Session(Displayable, BaseModel):
             raise TranscriptError(f"there is no message {index} to edit: the session has {count}")
         index %= count
         old = self.messages[index]
-        edited = _edited(old, content)
+        edited = transcript.edited(old, content)
         new = self.fork()
         kept = [*new.messages[:index], edited]
         torn = transcript.open_calls(kept)
@@ -326,33 +326,6 @@ class Session(Displayable, BaseModel):
 def _sum_costs(runs: Iterable[Run]) -> float | None:
     costs = [run.cost for run in runs]
     return None if None in costs else float(sum(cost for cost in costs if cost is not None))
-
-
-_NOT_OF_AN_EDIT = {
-    "id", "run_id", "created_at", "content", "provider_metadata", "usage", "cost", "duration", "finish_reason",
-}  # fmt: skip
-
-
-_A = {"user": "a user", "assistant": "an assistant", "tool": "a tool", "summary": "a summary"}
-
-
-def _edited(old: Message, content: Any) -> Message:
-    """Return `old` with other content; what was measured of the old content is not claimed of the new one."""
-    kept = {name: value for name, value in old if name not in _NOT_OF_AN_EDIT}
-    kept["metadata"] = {**old.metadata, "edited_from": old.id}
-    try:
-        new = type(old).model_validate({**kept, "content": content})
-    except ValidationError:
-        parts = "ReasoningParts and ToolCalls" if isinstance(old, AssistantMessage) else "ImageParts and FileParts"
-        raise InputError(
-            f"the content of {_A[old.role]} message must be text, a part, or a list of TextParts, {parts}; "
-            f"this {type(content).__name__} is not"
-        ) from None
-    if isinstance(new, UserMessage) and not any(
-        not isinstance(part, TextPart) or part.text.strip() for part in new.content
-    ):
-        raise InputError("an empty question cannot be asked: give text, an image or a file as content")
-    return new
 
 
 def _problems(error: ValidationError) -> str:

@@ -9,11 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from cyclops_nb.errors import TranscriptError
-from cyclops_nb.messages import AssistantMessage, Message, Part, ToolCall, ToolMessage
+from pydantic import ValidationError
 
-__all__ = ["Problem", "check", "find_problems", "open_calls", "repaired", "with_unique_call_ids"]
+from cyclops_nb.errors import InputError, TranscriptError
+from cyclops_nb.messages import AssistantMessage, Message, Part, TextPart, ToolCall, ToolMessage, UserMessage
+
+__all__ = ["Problem", "check", "edited", "find_problems", "open_calls", "repaired", "with_unique_call_ids"]
+
+_NOT_OF_AN_EDIT = {
+    "id", "run_id", "created_at", "content", "provider_metadata", "usage", "cost", "duration", "finish_reason",
+}  # fmt: skip
+_A = {"user": "a user", "assistant": "an assistant", "tool": "a tool", "summary": "a summary"}
 
 
 @dataclass(frozen=True)
@@ -143,3 +151,28 @@ def _unique(wanted: str, seen: set[str]) -> str:
         number += 1
         name = f"{wanted}_{number}"
     return name
+
+
+def edited(old: Message, content: Any) -> Message:
+    """Return `old` with other content; what was measured of the old content is not claimed of the new one.
+
+    Raises
+    ------
+    InputError
+        If that message cannot have such content, or a question would be empty.
+    """
+    kept = {name: value for name, value in old if name not in _NOT_OF_AN_EDIT}
+    kept["metadata"] = {**old.metadata, "edited_from": old.id}
+    try:
+        new = type(old).model_validate({**kept, "content": content})
+    except ValidationError:
+        parts = "ReasoningParts and ToolCalls" if isinstance(old, AssistantMessage) else "ImageParts and FileParts"
+        raise InputError(
+            f"the content of {_A[old.role]} message must be text, a part, or a list of TextParts, {parts}; "
+            f"this {type(content).__name__} is not"
+        ) from None
+    if isinstance(new, UserMessage) and not any(
+        not isinstance(part, TextPart) or part.text.strip() for part in new.content
+    ):
+        raise InputError("an empty question cannot be asked: give text, an image or a file as content")
+    return new

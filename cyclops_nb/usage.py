@@ -100,9 +100,13 @@ def total(usages: Iterable[Usage | None]) -> Usage | None:
     >>> total([Usage(1, 10, 5), None]) is None
     True
     """
-    result = Usage()
-    for usage in usages:
+    requests = input_tokens = output_tokens = cached_tokens = reasoning_tokens = 0
+    for usage in usages:  # one object for each run would take most of the time of a store's addition
         if usage is None:
             return None
-        result += usage
-    return result
+        requests += usage.requests
+        input_tokens += usage.input_tokens
+        output_tokens += usage.output_tokens
+        cached_tokens += usage.cached_tokens
+        reasoning_tokens += usage.reasoning_tokens
+    return Usage(requests, input_tokens, output_tokens, cached_tokens, reasoning_tokens)

@@ -33,11 +33,19 @@ from pathlib import Path
 from scenarios import agent_for, note
 from test_store_contract import on_page
 
-from cyclops_nb import AssistantMessage, FileSessionStore, Session, UserMessage, transcript
+from cyclops_nb import (
+    AssistantMessage,
+    FileSessionStore,
+    NotebookSessionStore,
+    Session,
+    UserMessage,
+    transcript,
+)
 from cyclops_nb.testing import ScriptedServer, text, tool_call, tool_calls
 
 STORES = {
     "FileSessionStore": FileSessionStore,
+    "NotebookSessionStore": NotebookSessionStore,
     "SQLiteSessionStore": lambda folder: on_page("SQLiteSessionStore")(Path(folder) / "sessions.sqlite"),
 }
 DURABILITIES = ("async", "sync", "exit")

@@ -11,7 +11,6 @@ from strategies import broken_transcripts, moderate, sessions
 
 from cyclops_nb.display import html
 from cyclops_nb.display.register import mimebundle
-from cyclops_nb.display.words import moment, money, seconds, short_id, tokens
 from cyclops_nb.messages import (
     AssistantMessage,
     FilePart,
@@ -23,6 +22,7 @@ from cyclops_nb.messages import (
     ToolMessage,
     UserMessage,
 )
+from cyclops_nb.render.words import moment, money, seconds, short_id, tokens
 from cyclops_nb.response import AgentResponse, Answer
 from cyclops_nb.runs import Run, RunError
 from cyclops_nb.session import Parent, Session, claim, release

@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from cyclops_nb import FileSessionStore, InMemorySessionStore, Session, SessionNotFoundError
+from cyclops_nb import (
+    FileSessionStore,
+    InMemorySessionStore,
+    NotebookSessionStore,
+    Session,
+    SessionNotFoundError,
+)
 from cyclops_nb.testing import store_rules
 from cyclops_nb.testing.store_contract import StoreContract
 
@@ -42,6 +48,12 @@ class TestFileSessionStore(StoreContract):
     @pytest.fixture
     def open_store(self, tmp_path):
         return lambda: FileSessionStore(tmp_path)
+
+
+class TestNotebookSessionStore(StoreContract):
+    @pytest.fixture
+    def open_store(self, tmp_path):
+        return lambda: NotebookSessionStore(tmp_path)
 
 
 class TestTheExample(on_page("TestSQLiteSessionStore")):

@@ -15,11 +15,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from cyclops_nb.display.content_keys import common_prefix, content_keys
-from cyclops_nb.display.words import short_id
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.errors import InputError
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import short_id
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session

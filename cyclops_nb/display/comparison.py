@@ -20,10 +20,10 @@ from cyclops_nb.display.plain import conversation_text
 from cyclops_nb.display.transcript import run_ends
 from cyclops_nb.display.units import Unit, units
 from cyclops_nb.display.wording import changes
-from cyclops_nb.display.words import count, index_range
 from cyclops_nb.messages import AssistantMessage, UserMessage
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import count, index_range
 
 __all__ = ["comparison_page", "comparison_text"]
 

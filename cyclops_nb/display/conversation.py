@@ -14,24 +14,17 @@ from markupsafe import Markup
 from cyclops_nb.display.html import facts, fold, page
 from cyclops_nb.display.parts import PART_LIMIT, Images, Room, call, content, preview, stray_result
 from cyclops_nb.display.units import Unit, choose, split, units
-from cyclops_nb.display.words import count, index_range, moment, money, seconds, tokens
-from cyclops_nb.messages import AssistantMessage, Message, SummaryMessage, ToolCall, ToolMessage
+from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import count, index_range, moment, money, seconds, speaker, tokens
 
-__all__ = ["STYLES", "conversation", "message_page", "speaker", "unit_block"]
+__all__ = ["STYLES", "conversation", "message_page", "unit_block"]
 
 STYLES = ("transcript",)
 """Parts of the style sheet that an output with messages needs."""
 _ROOM = 300_000  # characters of HTML for whole messages, so that an output stays below 1 MB
 _USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
-
-
-def speaker(message: Message) -> str:
-    """Return who speaks in a message, in words."""
-    if isinstance(message, ToolMessage):
-        return f"tool {one_line(message.name)}"
-    return f"summary of {count(message.replaced, 'message')}" if isinstance(message, SummaryMessage) else message.role
 
 
 def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: bool = True) -> Markup:

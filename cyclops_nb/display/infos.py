@@ -5,9 +5,9 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from cyclops_nb.display.html import head, page, table
-from cyclops_nb.display.words import count, moment, money, number, tokens
 from cyclops_nb.render.escape import fragment, label
 from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import count, moment, money, number, tokens
 from cyclops_nb.stores.base import SessionInfo
 
 __all__ = ["info_page", "info_text"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cyclops_nb.display.branches import Branch, Comparison
-from cyclops_nb.display.words import UNKNOWN, difference, money, number, seconds, spent
 from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import UNKNOWN, difference, money, number, seconds, spent
 from cyclops_nb.usage import Usage, total
 
 __all__ = ["Metrics", "metrics"]

@@ -16,11 +16,11 @@ from markupsafe import Markup
 
 from cyclops_nb.display.html import facts, fold
 from cyclops_nb.display.units import Result
-from cyclops_nb.display.words import count, seconds
 from cyclops_nb.messages import FilePart, ImagePart, Part, ReasoningPart, TextPart, ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, image, join, json_block, label, link
 from cyclops_nb.render.markdown import to_html
 from cyclops_nb.render.text import one_line, size
+from cyclops_nb.render.words import count, seconds
 
 __all__ = [
     "IMAGE_ROOM",

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cyclops_nb.display.conversation import speaker
 from cyclops_nb.display.parts import PART_LIMIT, arguments_line, file_line, outcome_words
 from cyclops_nb.display.units import split, units
 from cyclops_nb.display.usage_table import cost_words, ending
-from cyclops_nb.display.words import count, error_words, moment, number, seconds, short_id, spent, tokens
 from cyclops_nb.messages import FilePart, ImagePart, Message, Part, ReasoningPart, TextPart, ToolCall, ToolMessage
 from cyclops_nb.render.text import cut, left_out, one_line, visible
+from cyclops_nb.render.words import count, error_words, moment, number, seconds, short_id, speaker, spent, tokens
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.transcript import find_problems

@@ -16,10 +16,10 @@ from cyclops_nb.display.html import facts, head, notice, page
 from cyclops_nb.display.plain import conversation_text, run_remarks, shortened
 from cyclops_nb.display.transcript import run_notices
 from cyclops_nb.display.usage_table import cost_words, ending
-from cyclops_nb.display.words import count, error_words, index_range, seconds, spent, tokens
 from cyclops_nb.render.escape import fragment, json_block, label
 from cyclops_nb.render.markdown import to_html
 from cyclops_nb.render.text import one_line, visible
+from cyclops_nb.render.words import count, error_words, index_range, seconds, spent, tokens
 from cyclops_nb.response import AgentResponse, Answer
 
 __all__ = ["answer_page", "response_page", "response_text", "start_of"]

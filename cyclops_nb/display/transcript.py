@@ -14,10 +14,10 @@ from markupsafe import Markup
 from cyclops_nb.display.conversation import STYLES, conversation
 from cyclops_nb.display.html import facts, head, notice, page
 from cyclops_nb.display.usage_table import cost_words, foot
-from cyclops_nb.display.words import count, error_words, money, short_id, spent, tokens
 from cyclops_nb.messages import AssistantMessage, Message
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import count, error_words, money, short_id, spent, tokens
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.transcript import find_problems

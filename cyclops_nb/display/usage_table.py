@@ -12,7 +12,10 @@ from typing import Any
 from markupsafe import Markup
 
 from cyclops_nb.display.html import Cell, facts, fold, head, notice, page, table
-from cyclops_nb.display.words import (
+from cyclops_nb.messages import Message
+from cyclops_nb.render.escape import fragment, join, json_block, label, text_block
+from cyclops_nb.render.text import one_line
+from cyclops_nb.render.words import (
     UNKNOWN,
     count,
     error_words,
@@ -24,9 +27,6 @@ from cyclops_nb.display.words import (
     spent,
     tokens,
 )
-from cyclops_nb.messages import Message
-from cyclops_nb.render.escape import fragment, join, json_block, label, text_block
-from cyclops_nb.render.text import one_line
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.usage import Usage

@@ -18,6 +18,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererProtocol
@@ -28,7 +29,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
-__all__ = ["MATH_ON", "MAX_FORMULAS", "add_formulas"]
+__all__ = ["MATH_ON", "MAX_FORMULAS", "Formula", "add_formulas", "formula_at"]
 
 MATH_ON = "cy-math mathjax_process tex2jax_process"
 """Classes that switch MathJax on again inside an element where it is off."""
@@ -74,24 +75,66 @@ def add_formulas(md: MarkdownIt) -> None:
     md.add_render_rule("formula_block", _render)
 
 
-def _find_inline(state: StateInline, silent: bool) -> bool:
-    start = state.pos
-    opener, closer = _delimiters(state.src, start)
+class Formula(NamedTuple):
+    """A formula in a text."""
+
+    opener: str
+    inner: str
+    closer: str
+    end: int
+    """Where it ends in the text."""
+
+    @property
+    def only_draws(self) -> bool:
+        """Whether it has commands that draw and no others, so that it may be typeset."""
+        return _only_draws(self.opener + self.inner + self.closer)
+
+
+def formula_at(text: str, start: int, stop: int | None = None) -> Formula | None:
+    """Return the formula that begins at a place in a text, if one does: dollars there may be money, or variables.
+
+    Parameters
+    ----------
+    text : str
+        Text outside code.
+    start : int
+        Where to look.
+    stop : int, optional
+        Where the formula must have ended; by default the end of the text.
+
+    Returns
+    -------
+    Formula or None
+        Also one that must not be typeset; see `Formula.only_draws`.
+
+    Examples
+    --------
+    >>> formula_at("$x^2$ for $5", 0).inner, formula_at("$x^2$ for $5", 10)
+    ('x^2', None)
+    """
+    opener, closer = _delimiters(text, start)
     if not closer:
-        return False
+        return None
     inner_start = start + len(opener)
-    inner_end = _find_closer(state.src, opener, closer, inner_start)
+    inner_end = _find_closer(text, opener, closer, inner_start)
     end = inner_end + len(closer)
-    if inner_end < 0 or end > state.posMax:
-        return False
-    inner = state.src[inner_start:inner_end]
+    if inner_end < 0 or end > (len(text) if stop is None else stop):
+        return None
+    inner = text[inner_start:inner_end]
     if not inner.strip() or (opener == "\\[" and _CITATION.fullmatch(inner)):
-        return False
-    if opener == "$" and not _is_dollar_formula(inner, state.src[:start][-1:], state.src[end : end + 1]):
+        return None
+    if opener == "$" and not _is_dollar_formula(inner, text[max(start - 1, 0) : start], text[end : end + 1]):
+        return None
+    return Formula(opener, inner, closer, end)
+
+
+def _find_inline(state: StateInline, silent: bool) -> bool:
+    found = formula_at(state.src, state.pos, state.posMax)
+    if found is None:
         return False
     if not silent:
-        _push(state, "formula", opener, inner, closer)
-    state.pos = end
+        _push(state, "formula", found.opener, found.inner, found.closer)
+    state.pos = found.end
     return True
 
 

@@ -13,24 +13,53 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 __all__ = [
     "TEMPORARY",
     "Content",
+    "Piece",
+    "Section",
+    "Stamp",
     "append",
     "backed_up",
     "names_in",
     "read",
     "replacement",
+    "stamp_of",
     "stands",
 ]
 
 TEMPORARY = ".tmp"
+_CHUNK = 1 << 20
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of an open file, to be copied into another one without ever being in memory as a whole."""
+
+    file: BinaryIO
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def copy_to(self, target: BinaryIO) -> None:
+        """Write it to another file. If someone cuts the file off meanwhile, less is written."""
+        buffer = memoryview(bytearray(min(len(self), _CHUNK)))
+        self.file.seek(self.start)
+        left = len(self)
+        while left and (count := self.file.readinto(buffer[:left])):  # type: ignore[attr-defined]
+            target.write(buffer[:count])
+            left -= count
+
+
+Piece: TypeAlias = bytes | Section
 
 
 class Stamp(NamedTuple):
@@ -112,8 +141,12 @@ def read(path: Path) -> tuple[bytes, os.stat_result] | None:
 
 
 @contextlib.contextmanager
-def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Callable[[], Content]]:
-    """Write `data` to a file beside `path`; the function that this yields moves it into place.
+def replacement(
+    path: Path, data: bytes | Iterable[Piece], mode: int | None = None
+) -> Iterator[Callable[[], os.stat_result]]:
+    """Write `data` to a file beside `path`; the function that this yields moves it into place and returns its status.
+
+    Large data that stand in several places need not be put together first.
 
     What has to be looked at before the old content goes is looked at in between, when the slow part is over. If the
     function is not called, or anything fails, `path` is as before and nothing is left beside it. A file that is there
@@ -127,7 +160,11 @@ def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Ca
     try:
         # nobody who cannot read the file may read this one, not even for an instant
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, first_mode)) as file:
-            file.write(data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                if isinstance(piece, Section):
+                    piece.copy_to(file)
+                else:
+                    file.write(piece)
             file.flush()
             os.fsync(file.fileno())
             info = os.fstat(file.fileno())
@@ -135,10 +172,10 @@ def replacement(path: Path, data: bytes, mode: int | None = None) -> Iterator[Ca
             with contextlib.suppress(OSError):  # a disk without modes
                 temporary.chmod(mode)
 
-        def move() -> Content:
+        def move() -> os.stat_result:
             temporary.replace(target)
             _sync_folder(target.parent)
-            return Content.of(data, info)
+            return info
 
         yield move
     finally:

@@ -10,6 +10,7 @@ import math
 import re
 from datetime import UTC, datetime
 
+from cyclops_nb.messages import Message, SummaryMessage, ToolMessage
 from cyclops_nb.render.text import one_line
 from cyclops_nb.usage import Usage
 
@@ -24,6 +25,7 @@ __all__ = [
     "number",
     "seconds",
     "short_id",
+    "speaker",
     "spent",
     "tokens",
 ]
@@ -319,3 +321,26 @@ def index_range(first: int, last: int) -> str:
     '[2]'
     """
     return f"[{first}]" if first == last else f"[{first}]{_TO}[{last}]"
+
+
+def speaker(message: Message) -> str:
+    """Return who speaks in a message.
+
+    Parameters
+    ----------
+    message : message
+        Any message.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> speaker(ToolMessage("call_1", "get_weather", "11 °C")), speaker(SummaryMessage("They met.", 2))
+    ('tool get_weather', 'summary of 2 messages')
+    """
+    if isinstance(message, ToolMessage):
+        return f"tool {one_line(message.name)}"
+    return f"summary of {count(message.replaced, 'message')}" if isinstance(message, SummaryMessage) else message.role

@@ -1,0 +1,190 @@
+"""Where the cells of a session stand in its notebook, beside the cells that its user has put there.
+
+A cell of the user's stays behind the message behind which it stood. Cells of ours that say the same as before are copied
+as they are, so that a save changes what has changed and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cyclops_nb.messages import Message
+from cyclops_nb.session import Session
+from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, own_cell
+from cyclops_nb.stores.notebooks.document import FORMAT, KEY, VERSION, source_of
+from cyclops_nb.stores.notebooks.foot import NEW_FOOT, Foot
+from cyclops_nb.stores.notebooks.layout import LastCell, Layout, laid_out
+from cyclops_nb.stores.notebooks.reading import Reading
+from cyclops_nb.stores.notebooks.style import Style
+
+__all__ = ["FootWriter", "arranged"]
+
+FootWriter = Callable[[Style, str, Mapping[str, Any]], Foot]
+
+_LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": platform.python_version(),
+}
+"""What a kernel of this Python says of itself, which JupyterLab puts in when it opens a notebook."""
+_KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+"""Without one JupyterLab asks for a kernel before it shows anything."""
+
+
+class _Cell(NamedTuple):
+    text: str
+    number: int | None = None
+    """Of the cell whose place it takes."""
+
+
+def arranged(session: Session, write_foot: FootWriter, reading: Reading | None) -> Layout:
+    """Return the notebook of a session.
+
+    Parameters
+    ----------
+    session : Session
+        The session.
+    write_foot : callable
+        Makes the last cell, given the style, its id and the cell whose place it takes.
+    reading : Reading, optional
+        What stands in the file already, of which all that is not ours is kept.
+    """
+    return _new(session, write_foot) if reading is None else _renewed(session, write_foot, reading)
+
+
+def _new(session: Session, write_foot: FootWriter) -> Layout:
+    style = Style()
+    ids: set[str] = set()
+    names = [cell_id(wanted, ids) for wanted in ("head", "foot")]
+    cells = [_head(style, session, names[0])]
+    cells += [
+        message_cell(style, message, index, cell_id(message.id, ids)) for index, message in enumerate(session.messages)
+    ]
+    last = LastCell(names[1], NEW_FOOT)
+    metadata = {
+        "kernelspec": _KERNEL,
+        "language_info": _LANGUAGE,
+        KEY: {"created_at": session.model_dump(mode="json")["created_at"], "id": session.id, "version": VERSION},
+    }
+    mark = "\0"
+    rest = {"metadata": style.text(metadata, 1), "nbformat": str(FORMAT[0]), "nbformat_minor": str(FORMAT[1])}
+    before, _, behind = style.object({"cells": style.array([*cells, mark], 1), **rest}, 0).partition(mark)
+    return laid_out(before, last, write_foot(style, *last), ("", ""), f"{behind}\n", style, ids)
+
+
+def _head(style: Style, session: Session, name: str, old: dict[str, Any] | None = None) -> str:
+    lines = head_lines(session)
+    data = {"hash": fingerprint("\n".join(lines)), "kind": "head", "version": VERSION}
+    return own_cell(style, name, lines, {key: style.text(value, 5) for key, value in data.items()}, old)
+
+
+def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layout:
+    document = reading.document
+    style = document.style
+    own = reading.own
+    ids = {str(cell.get("id")) for number, cell in enumerate(document.cells) if number not in own}
+    places = _matched(reading, session.messages)
+    theirs = _their_cells(reading, places)
+
+    def name(number: int | None, wanted: str) -> str:
+        return cell_id(str(wanted if number is None else document.cells[number].get("id", wanted)), ids)
+
+    head_name, foot_name = name(reading.head, "head"), name(reading.foot, "foot")
+    cells = [*theirs.first, _old_or_new_head(style, session, reading, head_name), *theirs.behind[-1]]
+    for index, (message, place) in enumerate(zip(session.messages, places, strict=True)):
+        number = None if place is None else reading.cells[place].number
+        cell_name = name(number, message.id)
+        if place is not None and _stands(reading, place, message, index):
+            cells.append(_Cell(document.cell_text(reading.cells[place].number), number))
+        else:
+            old = None if number is None else document.cells[number]
+            cells.append(_Cell(message_cell(style, message, index, cell_name, old), number))
+        cells += theirs.behind[index]
+    last = LastCell.of(document.cells[reading.foot], foot_name)
+    before, behind, rest = _joined(reading, cells, theirs.last)
+    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids)
+
+
+def _matched(reading: Reading, messages: Sequence[Message]) -> list[int | None]:
+    """Return for each message its place among the cells that stand there, if it has one."""
+    places: dict[str, deque[int]] = defaultdict(deque)
+    for place, message in enumerate(reading.session.messages):
+        places[message.id].append(place)
+    return [places[message.id].popleft() if places[message.id] else None for message in messages]
+
+
+def _stands(reading: Reading, place: int, message: Message, index: int) -> bool:
+    cell = reading.cells[place]
+    return not cell.is_edited and cell.index == index and reading.session.messages[place] == message
+
+
+class _Theirs(NamedTuple):
+    """The user's cells."""
+
+    first: list[_Cell]
+    """Before all of ours."""
+    behind: dict[int, list[_Cell]]
+    """By the index of the message behind which they stand, -1 for the first cell of ours."""
+    last: list[_Cell]
+    """Behind all of ours."""
+
+
+def _their_cells(reading: Reading, places: Sequence[int | None]) -> _Theirs:
+    document = reading.document
+    new_index = {place: index for index, place in enumerate(places) if place is not None}
+    place_of = {cell.number: place for place, cell in enumerate(reading.cells)}
+    found = _Theirs([], defaultdict(list), [])
+    anchor, index = found.first, -1
+    for number in range(len(document.cells)):
+        if number == reading.head:
+            anchor = found.behind[-1]
+        elif number in place_of:
+            # what stood behind a message that is gone stays behind the one before it
+            index = new_index.get(place_of[number], index)
+            anchor = found.behind[index]
+        elif number == reading.foot:
+            anchor = found.last
+        else:
+            anchor.append(_Cell(document.cell_text(number), number))
+    if index + 1 < len(places):
+        found.behind[index].extend(found.last)  # new messages come behind them
+        found.last.clear()
+    return found
+
+
+def _old_or_new_head(style: Style, session: Session, reading: Reading, name: str) -> _Cell:
+    document, stored = reading.document, reading.session
+    if reading.head is None:
+        return _Cell(_head(style, session, name))
+    old = document.cells[reading.head]
+    is_same = source_of(old) == "\n".join(head_lines(session))
+    if reading.head_is_edited:
+        is_same = (stored.title, stored.parent) == (session.title, session.parent)
+    return _Cell(document.cell_text(reading.head) if is_same else _head(style, session, name, old), reading.head)
+
+
+def _joined(reading: Reading, cells: list[_Cell], behind: list[_Cell]) -> tuple[str, tuple[str, str], str]:
+    """Return what stands before the last cell of ours, the gap and what stands behind it, and the rest of the file."""
+    document, style = reading.document, reading.document.style
+    comma = style.comma + style.break_at(2)
+    foot = _Cell("", reading.foot)
+
+    def gap(one: _Cell, next_one: _Cell) -> str:
+        stand = one.number is not None and next_one.number == one.number + 1
+        return document.gap(one.number) if stand and one.number is not None else comma
+
+    def text(some: Sequence[_Cell]) -> str:
+        gaps = [gap(*pair) for pair in itertools.pairwise(some)]
+        return "".join(cell.text + behind for cell, behind in zip(some, [*gaps, ""], strict=False))
+
+    before = document.text[: document.spans[0][0]] + text([*cells, foot])
+    behind_gap = gap(foot, behind[0]) if behind else ""
+    return before, (behind_gap, text(behind)), document.text[document.spans[-1][1] :]

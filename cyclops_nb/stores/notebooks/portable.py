@@ -1,0 +1,53 @@
+"""Data that come through other programs as they are.
+
+Jupyter sorts the keys of all metadata, and programs in JavaScript know no large whole numbers. Most data do not mind. Those
+that would change stand in the metadata as a text, which everybody leaves alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel
+
+__all__ = ["plain", "portable"]
+
+_LIMIT = 2**53
+"""From here on not every number is one in JavaScript."""
+_LOST_KEY = "__proto__"
+
+
+def portable(data: Any, *parts: Any) -> Any:
+    """Return JSON data as they are, or as a text where another program would change them.
+
+    Parameters
+    ----------
+    data : JSON data
+        No text.
+    *parts : JSON data or BaseModel
+        What could change in them, if that is not all of it: a model puts the keys of its own fields back in order.
+    """
+    return data if all(map(_is_kept, parts or (data,))) else json.dumps(data, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """Return the data that `portable` was given."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _is_kept(value: Any) -> bool:
+    if isinstance(value, str | bool) or value is None:
+        return True
+    if isinstance(value, int | float):
+        return abs(value) < _LIMIT
+    if isinstance(value, Mapping):
+        is_sorted = all(one < another for one, another in pairwise(value))
+        return is_sorted and _LOST_KEY not in value and all(map(_is_kept, value.values()))
+    if isinstance(value, BaseModel):
+        # unknown fields keep the order in which they come
+        fields = (getattr(value, name) for name in type(value).model_fields)
+        return _is_kept(value.model_extra or {}) and all(map(_is_kept, fields))
+    return not isinstance(value, list | tuple) or all(map(_is_kept, value))

@@ -1,0 +1,399 @@
+"""Notebooks that several stores and programs write to: nothing is overwritten unseen, and no style is forced on a file."""
+
+import asyncio
+import json
+import os
+import shutil
+import warnings
+
+import nbformat
+import pytest
+from stored import add, load, names, save, say, talk
+
+from cyclops_nb import NotebookSessionStore
+from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
+from cyclops_nb.messages import UserMessage
+from cyclops_nb.session import Session
+from notebooks import (
+    cell_of,
+    changed_lines,
+    check_valid,
+    code,
+    conversation,
+    edit,
+    kinds,
+    note,
+    put_in,
+    read,
+    source,
+    take_out,
+    write,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def store(folder):
+    return NotebookSessionStore(folder)
+
+
+@pytest.fixture
+def path(folder):
+    return folder / "study-1.ipynb"
+
+
+class TestConflict:
+    @pytest.mark.parametrize("how", ["add", "save", "edit", "take out", "title", "runs"])
+    @pytest.mark.parametrize("mine", ["add", "save"])
+    def test_our_part_was_changed(self, folder, store, path, how, mine):
+        """Nothing is written when someone else changed the session in the file; a load makes it possible."""
+        session = talk(2)
+        save(store, session)
+        other = NotebookSessionStore(folder)
+        theirs = load(other)
+        match how:
+            case "add":
+                add(other, theirs, say(theirs))
+            case "save":
+                theirs.truncate(2)
+                save(other, theirs)
+            case "edit":
+                edit(path, 0, "question 0", "another question")
+            case "take out":
+                take_out(path, 2, 3)
+            case "title":
+                edit(path, "head", "# Session study-1", "# New")
+            case "runs":
+                theirs.runs.pop()
+                add(other, theirs, [])
+        before = path.read_bytes()
+        new = say(session)
+        with pytest.raises(SessionConflictError, match=r"'study-1' cannot be stored: .* was changed by someone else"):
+            add(store, session, new) if mine == "add" else save(store, session)
+        assert path.read_bytes() == before
+        assert names(folder) == ["study-1.ipynb"]
+        loaded = load(store)
+        add(store, loaded, say(loaded))
+        assert load(NotebookSessionStore(folder)) == loaded
+
+    @pytest.mark.parametrize("mine", ["add", "save"])
+    def test_other_cells_were_changed(self, store, path, mine):
+        """Cells and outputs that someone put in meanwhile are taken over."""
+        session = talk()
+        save(store, session)
+        output = {"name": "stdout", "output_type": "stream", "text": ["1\n"]}
+        put_in(path, 0, code("print(1)", output))
+        notebook = read(path)
+        notebook["metadata"]["language_info"]["version"] = "3.11"
+        write(path, notebook)
+        new = say(session)
+        add(store, session, new) if mine == "add" else save(store, session)
+        assert load(NotebookSessionStore(path.parent)) == session
+        assert kinds(path) == ["head", 0, "print(1)", 1, 2, 3, "foot"]
+        assert read(path)["cells"][2]["outputs"] == [output]
+        assert read(path)["metadata"]["language_info"]["version"] == "3.11"
+        add(store, session, say(session))
+        check_valid(path)
+
+    @pytest.mark.parametrize("how", ["touch", "copy", "other style"])
+    def test_same_content(self, store, path, how):
+        """A file that was touched, or written anew with the same content, is no conflict."""
+        session = talk()
+        save(store, session)
+        for number in range(2):
+            match how:
+                case "touch":
+                    os.utime(path, ns=(number, number))
+                case "copy":
+                    path.replace(path.with_name("old"))
+                    shutil.copy(path.with_name("old"), path)
+                case _:
+                    path.write_text(json.dumps(read(path), indent=2 + number), "utf-8")
+            add(store, session, say(session))
+            os.utime(path, ns=(9, 9))
+            save(store, session)
+        assert load(NotebookSessionStore(path.parent)) == session
+
+    def test_same_size(self, store, path):
+        """A change that leaves size and time as they were is found by the new file it is in."""
+        session = Session("study-1", title="aaa")
+        save(store, session)
+        times = path.stat()
+        changed = path.with_name("new")
+        changed.write_bytes(path.read_bytes().replace(b'"aaa"', b'"bbb"'))
+        changed.replace(path)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        with pytest.raises(SessionConflictError):
+            save(store, session)
+
+    def test_deleted_by_someone(self, store, path):
+        """When someone deleted the file, a save writes it again, and an addition says that there is nothing."""
+        session = talk()
+        save(store, session)
+        path.unlink()
+        with pytest.raises(SessionNotFoundError):
+            add(store, session, say(session))
+        save(store, session)
+        assert load(store) == session
+
+    @pytest.mark.parametrize("first", ["load", "delete"])
+    def test_appeared_since(self, folder, store, first):
+        """A session that someone stored after this store found nothing there is not overwritten."""
+        asyncio.run(getattr(store, first)("study-1"))
+        theirs = talk()
+        save(NotebookSessionStore(folder), theirs)
+        for work in (lambda: save(store, talk()), lambda: add(store, talk(), [])):
+            with pytest.raises(SessionConflictError):
+                work()
+        assert load(NotebookSessionStore(folder)) == theirs
+
+    @pytest.mark.parametrize("how", ["add", "save"])
+    def test_at_the_very_same_time(self, folder, store, path, monkeypatch, how):
+        """When someone writes while this store does, what is there is left, and so nothing is lost."""
+        session = talk()
+        save(store, session)
+        other = NotebookSessionStore(folder)
+        theirs = load(other)
+        real, calls = os.fsync, []
+
+        def fsync(descriptor):
+            if not calls:
+                calls.append(descriptor)
+                add(other, theirs, say(theirs))
+            return real(descriptor)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        new = say(session)
+        with pytest.raises(SessionConflictError):
+            add(store, session, new) if how == "add" else save(store, session)
+        assert load(NotebookSessionStore(folder)) == theirs
+        assert names(folder) == ["study-1.ipynb"]
+
+
+def test_the_notebook_that_one_works_in(store, path, folder, monkeypatch):
+    """A kernel that writes to its own notebook is told so, once; to another one it says nothing."""
+    monkeypatch.setenv("JPY_SESSION_NAME", str(folder / "work.ipynb"))
+    session = talk()
+    save(store, session)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(folder / "." / "study-1.ipynb"))
+    new = say(session)
+    with pytest.warns(UserWarning, match="the open tab and the store overwrite each other"):
+        add(store, session, new)
+    save(store, session)
+    assert load(store) == session
+
+
+def _without_session(path):
+    nbformat.write(nbformat.v4.new_notebook(cells=[note("my work")]), path)
+
+
+def _version_3(path):
+    notebook = nbformat.v3.new_notebook(
+        worksheets=[nbformat.v3.new_worksheet(cells=[nbformat.v3.new_text_cell("markdown", "x")])]
+    )
+    path.write_text(nbformat.v3.writes_json(notebook), "utf-8")
+
+
+def _newer(path):
+    notebook = read(path)
+    notebook["metadata"]["cyclops_nb"]["version"] = 2
+    write(path, notebook)
+
+
+def _newer_session(path):
+    notebook = read(path)
+    cell_of(notebook, "foot")["metadata"]["cyclops_nb"]["session"]["version"] = 2
+    write(path, notebook)
+
+
+def _damaged(path):
+    notebook = read(path)
+    del cell_of(notebook, 0)["metadata"]["cyclops_nb"]["message"]["role"]
+    write(path, notebook)
+
+
+def _conflict_markers(path):
+    path.write_text(path.read_text("utf-8").replace(' "metadata"', '<<<<<<< HEAD\n "metadata"', 1), "utf-8")
+
+
+class TestNotOurs:
+    @pytest.mark.parametrize(
+        ("spoil", "says"),
+        [
+            (_without_session, "is a notebook, but holds no session"),
+            (_version_3, "has version 3 of the notebook format"),
+            (_newer, "format version 2, but this cyclops_nb reads version 1: a newer cyclops_nb wrote it"),
+            (_newer_session, r"cells\[3\], the session has format version 2"),
+            (_damaged, r"cells\[1\], is no part of a session"),
+            (_conflict_markers, "is no JSON"),
+            (lambda path: path.write_text("{}"), "has no version, or no list of cells"),
+            (lambda path: path.write_text("[1, 2]"), "is no JSON"),
+            (lambda path: path.write_bytes(path.read_bytes()[:-20]), "is no JSON"),
+            (lambda path: path.write_bytes(b"\xff\xfe"), "is no JSON"),
+        ],
+    )
+    def test_is_left_alone(self, folder, path, spoil, says):
+        """What holds no session, or one that cannot be read, says so in each method, and is never overwritten."""
+        session = talk()
+        save(NotebookSessionStore(folder), session)
+        spoil(path)
+        before = path.read_bytes()
+        for work in (
+            lambda store: load(store),
+            lambda store: save(store, session),
+            lambda store: save(store, talk()),
+            lambda store: add(store, session, []),
+        ):
+            with pytest.raises(SessionFormatError, match=says) as caught:
+                work(NotebookSessionStore(folder))
+            assert "study-1.ipynb" in str(caught.value)
+        assert path.read_bytes() == before
+        assert names(folder) == ["study-1.ipynb"]
+
+    def test_another_session(self, folder, store, path):
+        """A notebook that was copied under another name says whose it is."""
+        save(store, talk())
+        shutil.copy(path, folder / "study-2.ipynb")
+        with pytest.raises(SessionFormatError, match=r"study-2.ipynb'.* holds the session 'study-1', not 'study-2'"):
+            load(store, "study-2")
+
+    def test_an_empty_file(self, folder, path):
+        """An empty file is no session, and nothing is lost when one takes its place."""
+        folder.mkdir()
+        path.touch()
+        with pytest.raises(SessionFormatError, match="is no whole JSON"):
+            load(NotebookSessionStore(folder))
+        session = talk()
+        save(NotebookSessionStore(folder), session)
+        assert load(NotebookSessionStore(folder)) == session
+
+    def test_a_lost_picture(self, store, path):
+        """A picture that is not attached any more is not taken for another."""
+        save(store, conversation())
+        notebook = read(path)
+        del cell_of(notebook, 0)["attachments"]
+        write(path, notebook)
+        with pytest.raises(SessionFormatError, match=r"cells\[1\], .*the image '1.png' is not attached"):
+            load(store)
+
+    def test_an_edit_that_tears(self, folder, store, path):
+        """A store that has not read a torn conversation does not replace it either."""
+        session = conversation()
+        save(store, session)
+        take_out(path, 3)
+        before = path.read_bytes()
+        for work in (lambda: save(NotebookSessionStore(folder), session), lambda: save(store, session)):
+            with pytest.raises((TranscriptError, SessionConflictError)):
+                work()
+        assert path.read_bytes() == before
+
+
+def restyled(notebook, *, newline="\n", end="\n", **style):
+    return (json.dumps(notebook, **style) + end).replace("\n", newline).encode()
+
+
+def in_order(notebook, keys):
+    """Return a notebook whose cells have their keys in another order."""
+    cells = [{key: cell[key] for key in (*keys, *cell) if key in cell} for cell in notebook["cells"]]
+    return {**notebook, "cells": cells}
+
+
+STYLES = {
+    "two blanks": {"indent": 2},
+    "tabs": {"indent": "\t", "ensure_ascii": False},
+    "ascii": {"indent": 1},
+    "no end": {"indent": 1, "ensure_ascii": False, "end": ""},
+    "windows": {"indent": 1, "ensure_ascii": False, "newline": "\r\n"},
+    "one line": {"ensure_ascii": False},
+    "compact": {"ensure_ascii": False, "separators": (",", ":")},
+}
+
+
+class TestStyle:
+    @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+    @pytest.mark.parametrize("keys", [(), ("cell_type", "source", "metadata", "id")], ids=["sorted", "other order"])
+    def test_is_kept(self, store, path, style, keys):
+        """A file that came in another style keeps it: what was not changed stays the same bytes."""
+        session = talk()
+        session.messages.append(UserMessage("é 😀"))
+        save(store, session)
+        put_in(path, 1, code("x = 1"))
+        notebook = in_order(read(path), keys)
+        path.write_bytes(restyled(notebook, **style))
+        before = path.read_bytes()
+        loaded = load(store)
+        assert loaded == session
+        new = say(loaded)
+        add(store, loaded, new)
+        after = path.read_bytes()
+        assert after == restyled(in_order(json.loads(after), keys), **style)
+        assert after.startswith(before[: len(before) // 3])
+        save(store, loaded)
+        assert path.read_bytes() == after
+        assert load(NotebookSessionStore(path.parent)) == loaded
+
+    def test_sources_as_texts(self, store, path):
+        """A file in which sources are texts and not lists of lines keeps them so."""
+        session = talk()
+        save(store, session)
+        notebook = read(path)
+        for cell in notebook["cells"]:
+            cell["source"] = source(cell)
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False), "utf-8")
+        loaded = load(store)
+        add(store, loaded, say(loaded))
+        assert {type(cell["source"]) for cell in read(path)["cells"]} == {str}
+        assert load(NotebookSessionStore(path.parent)) == loaded
+
+    def test_an_older_minor_version(self, store, path):
+        """A notebook that was saved in version 4.4, which knows no ids of cells, stays valid."""
+        session = talk()
+        save(store, session)
+        notebook = read(path)
+        notebook["nbformat_minor"] = 4
+        for cell in notebook["cells"]:
+            del cell["id"]
+        path.write_text(json.dumps(notebook, indent=1), "utf-8")
+        loaded = load(store)
+        assert loaded == session
+        add(store, loaded, say(loaded))
+        save(store, loaded)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            nbformat.validate(nbformat.read(path, nbformat.NO_CONVERT))
+        assert load(NotebookSessionStore(path.parent)) == loaded
+
+    def test_odd_spacing(self, store, path, tmp_path):
+        """Where someone has written by hand, the space between cells that stay is left as it is."""
+        session = talk(2)
+        save(store, session)
+        path.write_bytes(path.read_bytes().replace(b"\n  },\n  {", b"\n  }\n,\n\n  {"))
+        before = path.read_bytes()
+        loaded = load(store)
+        save(store, loaded)
+        added, removed = changed_lines(before, path.read_bytes(), tmp_path)
+        assert len(added) == len(removed) <= 1  # where the summary stands
+        add(store, loaded, say(loaded))
+        assert path.read_bytes().count(b"\n  }\n,\n\n  {") == 5
+
+    def test_a_byte_order_mark(self, store, path):
+        """A mark before the file, as some editors write it, stays."""
+        session = talk()
+        save(store, session)
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        loaded = load(store)
+        add(store, loaded, say(loaded))
+        assert path.read_bytes().startswith(b'\xef\xbb\xbf{\n "cells"')
+        assert load(NotebookSessionStore(path.parent)) == loaded
+
+    def test_nbformat_gives_no_noise(self, store, path):
+        """A notebook that was opened and saved by nbformat, as JupyterLab's server does, is the same file."""
+        session = conversation()
+        session.messages.append(UserMessage("\u2028\x0b\x0c\x1c\x85\r\n\x00 é\n\n"))
+        save(store, session)
+        before = path.read_bytes()
+        nbformat.write(nbformat.read(path, nbformat.NO_CONVERT), path)
+        assert path.read_bytes() == before
+        add(store, session, say(session))
+        check_valid(path)
