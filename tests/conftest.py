@@ -3,16 +3,22 @@
 import asyncio
 import contextlib
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
+import browser
 import pytest
+from kernels import KERNELS, kernel_of
 from scenarios import agent_for
 
 import cyclops_nb.portal
 from cyclops_nb.stores import FileSessionStore
 from cyclops_nb.testing import ScriptedServer
 
+PROJECT = Path(__file__).parents[1]
 _ENDING_SECONDS = 5.0
 
 
@@ -91,3 +97,29 @@ def store(folder):
 def path(folder):
     """Give the file of the session that `stored.talk` makes."""
     return folder / "study-1.jsonl"
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Give a real browser."""
+    with browser.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def older_python(tmp_path_factory):
+    """Install the project beside the last ipykernel of the generation before, and return that interpreter."""
+    folder = tmp_path_factory.mktemp("ipykernel")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = next(path for path in (folder / "bin" / "python", folder / "Scripts" / "python.exe") if path.exists())
+    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check"]
+    subprocess.run([*install, PROJECT, "ipykernel==6.31.*"], check=True)
+    return python
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request):
+    """A fresh kernel."""
+    kernel = kernel_of(request)
+    yield kernel
+    kernel.close()

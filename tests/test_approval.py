@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from scenarios import FORMS, call, shape
-from test_kernel import Kernel
+from kernels import Kernel
 
 from cyclops_nb import Approval, ConfigError, Session, tool
 from cyclops_nb.testing import ScriptedServer, text, tool_call, tool_calls
