@@ -4,8 +4,8 @@ import io
 import sys
 
 import pytest
-from scenarios import FORMS, call, shape
 from kernels import Kernel
+from scenarios import FORMS, call, shape
 
 from cyclops_nb import Approval, ConfigError, Session, tool
 from cyclops_nb.testing import ScriptedServer, text, tool_call, tool_calls
