@@ -23,6 +23,14 @@ __all__ = ["STYLES", "conversation", "message_page", "unit_block"]
 
 STYLES = ("transcript",)
 """Parts of the style sheet that an output with messages needs."""
+_BLOCKS = {
+    False: '<div class="cy-m cy-{}" role="group" aria-label="{}" style="border-top:1px solid #8885;padding:.4em .6em">'
+    '{}<div class="cy-body">{}{}{}</div></div>',
+    True: '<div class="cy-m cy-{}" role="group" aria-label="{}" '
+    'style="background:#8882;border-top:1px solid #8885;padding:.4em .6em">'
+    '{}<div class="cy-body">{}{}{}</div></div>',
+}
+"""Whether the user speaks: a message as a frame, which stands out also where there is no style sheet."""
 _ROOM = 300_000  # characters of HTML for whole messages, so that an output stays below 1 MB
 _USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
 
@@ -57,7 +65,7 @@ def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: boo
     more = fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more part')}") if rest > 0 else ""
     empty = "" if message.content else fragment('<div class="cy-note">{}</div>', "(empty)")
     return fragment(
-        '<div class="cy-m cy-{}" role="group" aria-label="{}">{}<div class="cy-body">{}{}{}</div></div>',
+        _BLOCKS[message.role == "user"],
         message.role,
         f"message {unit.index}, {speaker(message)}" if is_indexed else speaker(message),
         _byline(unit, is_indexed=is_indexed),
@@ -86,7 +94,8 @@ def _byline(unit: Unit, *, is_indexed: bool) -> Markup:
     message = unit.message
     index = fragment('<span class="cy-i">[{}]</span> ', unit.index) if is_indexed else ""
     return fragment(
-        '<div class="cy-by" title="{}">{}<b>{}</b> <span class="cy-meta">{}</span></div>',
+        '<div class="cy-by" title="{}"><span role="heading" aria-level="4">{}<b>{}</b></span> '
+        '<span class="cy-meta">{}</span></div>',
         moment(message.created_at),
         index,
         label(speaker(message)),
@@ -105,10 +114,10 @@ def _about(message: Message) -> list[object]:
             "" if message.cost is None else money(message.cost),
         ]
         if message.finish_reason not in _USUAL_ENDS:
-            about.append(fragment('<span class="cy-bad">ended by {}</span>', label(message.finish_reason or "")))
+            about.append(fragment('<b class="cy-bad">ended by {}</b>', label(message.finish_reason or "")))
     elif isinstance(message, ToolMessage):
         about = [
-            "ok" if message.status == "ok" else fragment('<span class="cy-bad">{}</span>', message.status),
+            "ok" if message.status == "ok" else fragment('<b class="cy-bad">{}</b>', message.status),
             "" if message.duration is None else seconds(message.duration),
         ]
     return [*about, *_notes(message.metadata)]

@@ -204,10 +204,10 @@ def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool) -
     Markup
         A line that says what was called, with what, and what came of it; it opens to all of it.
     """
-    name = fragment("<code>{}</code>({})", label(part.name), label(arguments_line(part.arguments)))
+    name = fragment("<code><b>{}</b>({})</code>", label(part.name), label(arguments_line(part.arguments)))
     body = [_labelled("arguments", room.filled(json_block(part.arguments, room.limit(_BLOCK_LIMIT))))]
     if result is None:
-        note = fragment(' <span class="cy-bad">no result</span>') if expected else ""
+        note = fragment(' <b class="cy-bad">no result</b>') if expected else ""
         return fold(fragment("{}{}", name, note), *body, kind="call")
     index, message = result.index, result.message
     body.append(_labelled(f"result [{index}]", _result(message, room)))
@@ -228,9 +228,9 @@ def outcome_words(message: ToolMessage) -> str:
 
 
 def _outcome(message: ToolMessage) -> Markup:
-    kind = "meta" if message.status == "ok" else "bad"
     duration = "" if message.duration is None else seconds(message.duration)
-    return fragment('<span class="cy-{}">{}</span>', kind, facts([message.status, duration]))
+    template = '<span class="cy-meta">{}</span>' if message.status == "ok" else '<b class="cy-bad">{}</b>'
+    return fragment(template, facts([message.status, duration]))
 
 
 def _labelled(name: str, block: Markup) -> Markup:

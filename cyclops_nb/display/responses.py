@@ -45,7 +45,11 @@ def response_page(response: AgentResponse) -> Markup:
     partial = ""
     if response.partial:
         said = "the text below was cut off and stands in no transcript"
-        partial = fragment('<div class="cy-partial">{}{}</div>', notice(said, kind="info"), to_html(response.partial))
+        partial = fragment(
+            '<div class="cy-partial" style="border:1px dashed #888;padding:.3em .6em">{}{}</div>',
+            notice(said, kind="info"),
+            to_html(response.partial),
+        )
     return page(
         head(
             fragment("Response of {}", label(response.model)),

@@ -137,7 +137,7 @@ def _facts(session: Session) -> Markup:
             count(len(session.runs), "run"),
             _models(session),
             tokens(usage, complete=complete) if session.runs else "",
-            cost_words(cost, complete=complete) if session.runs else "",
+            fragment("<b>{}</b>", cost_words(cost, complete=complete)) if session.runs else "",
             "in a run now" if session.busy else "",
         ]
     )
@@ -171,7 +171,10 @@ def _fork_line(session: Session) -> dict[int, Markup]:
     shared = session.parent.message_count
     above = f": {count(shared, 'message')} above {'is' if shared == 1 else 'are'} shared with it" if shared else ""
     line = fragment(
-        '<div class="cy-fork"><span>forked from {}{}</span></div>', short_id(session.parent.session_id), above
+        '<div class="cy-fork" style="border-top:1px dashed #888;margin:.5em 0;text-align:center">'
+        '<span class="cy-meta">forked from {}{}</span></div>',
+        short_id(session.parent.session_id),
+        above,
     )
     return {shared: line}
 

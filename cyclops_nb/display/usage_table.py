@@ -37,6 +37,7 @@ _RUNS = 60
 _CONFIGS = 5
 _SETTINGS = 60
 _SPECIAL = {"model", "host", "api", "tools", "system_prompt", "cyclops_nb"}
+_NUMBERS = range(4, 9)
 _COLUMNS = ("run", "messages", "model", "ended", "steps", "tokens in", "tokens out", "cost", "time", "started (UTC)")
 
 
@@ -58,6 +59,7 @@ def usage_page(usage: Usage) -> Markup:
                 ("of them reasoning", number(usage.reasoning_tokens)),
                 ("all tokens", number(usage.total_tokens)),
             ],
+            numbers=[1],
             label="usage",
         ),
         kind="usage",
@@ -142,7 +144,11 @@ def _runs_table(session: Session, runs: Sequence[Run]) -> Markup:
     earlier = fragment('<div class="cy-note">{}</div>', f"… {count(len(runs) - len(shown), 'earlier run')} not listed")
     remarks = _remarks([(index, run) for index, run in shown if run.error or run.warnings][-20:])
     return join(
-        [earlier if len(shown) < len(runs) else "", table(_COLUMNS, rows, footer=footer, label="runs"), *remarks]
+        [
+            earlier if len(shown) < len(runs) else "",
+            table(_COLUMNS, rows, footer=footer, numbers=_NUMBERS, label="runs"),
+            *remarks,
+        ]
     )
 
 

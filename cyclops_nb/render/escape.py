@@ -268,7 +268,7 @@ def image(data: str, media_type: str, alt: str = "", limit: int = 8_000_000) -> 
     kind = media_type.strip().lower()
     if len(data) <= limit and _is_image(data, kind):
         start = Markup(f'<img class="cy-image" src="data:{kind};base64,{data}"')  # noqa: S704 - checked above
-        return start + fragment(' alt="{}">', one_line(alt, 300))
+        return start + fragment(' style="max-height:15em;max-width:100%" alt="{}">', one_line(alt, 300))
     count = size(len(data) * 3 // 4 - data[-2:].count("="))
     note = f"[{one_line(media_type, 60) or 'unknown type'}, {count}, not shown]"
     return fragment('<span class="cy-note">{}{}</span>', join([label(alt, 300), " "]) if alt.strip() else "", note)
