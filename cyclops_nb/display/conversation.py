@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from cyclops_nb.display.html import facts, fold, page
-from cyclops_nb.display.parts import PART_LIMIT, Images, Room, call, content, preview, stray_result
+from cyclops_nb.display.parts import PART_LIMIT, Images, Room, about, call, content, preview, stray_result
 from cyclops_nb.display.units import Unit, choose, split, units
 from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
-from cyclops_nb.render.words import count, index_range, moment, money, seconds, speaker, tokens
+from cyclops_nb.render.words import count, index_range, moment, speaker
 
 __all__ = ["STYLES", "conversation", "message_page", "unit_block"]
 
@@ -32,7 +32,6 @@ _BLOCKS = {
 }
 """Whether the user speaks: a message as a frame, which stands out also where there is no style sheet."""
 _ROOM = 300_000  # characters of HTML for whole messages, so that an output stays below 1 MB
-_USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
 
 
 def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: bool = True) -> Markup:
@@ -103,32 +102,12 @@ def _byline(unit: Unit, *, is_indexed: bool) -> Markup:
     )
 
 
-def _about(message: Message) -> list[object]:
-    """Return what is known about a message beside its content."""
-    about: list[object] = []
-    if isinstance(message, AssistantMessage):
-        about = [
-            label(message.model) if message.model else "",
-            "" if message.duration is None else seconds(message.duration),
-            "" if message.usage is None else tokens(message.usage),
-            "" if message.cost is None else money(message.cost),
-        ]
-        if message.finish_reason not in _USUAL_ENDS:
-            about.append(fragment('<b class="cy-bad">ended by {}</b>', label(message.finish_reason or "")))
-    elif isinstance(message, ToolMessage):
-        about = [
-            "ok" if message.status == "ok" else fragment('<b class="cy-bad">{}</b>', message.status),
-            "" if message.duration is None else seconds(message.duration),
-        ]
-    return [*about, *_notes(message.metadata)]
-
-
-def _notes(metadata: Mapping[str, object]) -> list[Markup]:
-    notes = {name: value for name, value in metadata.items() if name != "edited_from"}
-    shown = [fragment("<span>edited</span>")] if len(notes) < len(metadata) else []
-    if notes:
-        shown.append(label(", ".join(f"{name}: {value}" for name, value in notes.items())))
-    return shown
+def _about(message: Message) -> list[Markup]:
+    """Return what is known about a message beside its content, as HTML."""
+    return [
+        fragment('<b class="cy-bad">{}</b>', label(text)) if is_bad else label(text, 400)
+        for text, is_bad in about(message)
+    ]
 
 
 def unit_line(unit: Unit) -> Markup:
