@@ -6,7 +6,7 @@ import time
 
 import matplotlib.figure
 
-from cyclops_nb import Agent, tool
+from cyclops_nb import Agent, Session, tool
 from cyclops_nb.testing import ScriptedServer, reasoning, reply, text, tool_call, tool_calls
 
 CALCULATION = r"""A heat pump pays, if the house keeps its radiators.
@@ -84,13 +84,31 @@ def _script():
     ]  # fmt: skip
 
 
-server = ScriptedServer(_script())
-server.__enter__()
-agent = Agent(
-    "gpt-4o-mini",
-    [get_climate, get_price],
-    base_url=server.base_url,
-    system_prompt="You advise house owners. Be brief, and show how you come to your numbers.",
-    temperature=0,
-    prices={"input": 0.15, "output": 0.6, "cached": 0.075},
-)
+QUESTION = "Our gas bill rose from $1,200 to $1,900 a year. Does a heat pump pay? We live in Bergen."
+
+
+def agent_on(server):
+    """Return the agent that talks to a server with this script."""
+    return Agent(
+        "gpt-4o-mini",
+        [get_climate, get_price],
+        base_url=server.base_url,
+        system_prompt="You advise house owners. Be brief, and show how you come to your numbers.",
+        temperature=0,
+        prices={"input": 0.15, "output": 0.6, "cached": 0.075},
+    )
+
+
+def server():
+    """Return a server that is not started."""
+    return ScriptedServer(_script())
+
+
+def talk():
+    """Return a session of two questions: one with a picture, reasoning, tools, a table and a formula, one with code."""
+    session = Session("bergen-1", title="Heat pump in Bergen")
+    with server() as running:
+        agent = agent_on(running)
+        agent.run([QUESTION, bills()], session=session)
+        agent.run("Show me the calculation as Python.", session=session)
+    return session

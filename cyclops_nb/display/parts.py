@@ -224,7 +224,7 @@ def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool) -
     index, message = result.index, result.message
     body.append(_labelled(f"result [{index}]", _result(message, room)))
     summary = fragment(
-        '<span class="cy-i">[{}]</span> {} → {} {}', index, name, label(preview(message)), _outcome(message)
+        '<span class="cy-i">[{}]</span> {} → {} {}', index, name, label(preview(message)), _outcome(part, message)
     )
     return fold(summary, *body, kind="call") + _pictures(message, room)
 
@@ -270,10 +270,12 @@ def about(message: Message) -> list[tuple[str, bool]]:
     return told
 
 
-def _outcome(message: ToolMessage) -> Markup:
-    duration = "" if message.duration is None else seconds(message.duration)
+def _outcome(part: ToolCall, message: ToolMessage) -> Markup:
+    told = [text for text, _ in about(message)]
+    if message.name != part.name:
+        told.append(f"from {one_line(message.name)}")
     template = '<span class="cy-meta">{}</span>' if message.status == "ok" else '<b class="cy-bad">{}</b>'
-    return fragment(template, facts([message.status, duration]))
+    return fragment(template, facts(map(label, told)))
 
 
 def _labelled(name: str, block: Markup) -> Markup:
