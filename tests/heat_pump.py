@@ -81,6 +81,7 @@ def _script():
         text("Solar panels for $7,000 give 3,200 kWh a year in Bergen, worth **$670** a year.", usage=(954, 30)),
         text("A wood stove costs $3,000, but needs 5 m³ of birch a year: about $750. Over ten years", usage=(956, 24),
              finish_reason="length"),
+        text("About as loud as a fridge: 45 dB at one metre.", usage=(980, 16)),
     ]  # fmt: skip
 
 
@@ -102,6 +103,11 @@ def agent_on(server):
 def server():
     """Return a server that is not started."""
     return ScriptedServer(_script())
+
+
+def start_agent():
+    """Return the agent on a server that runs until the process ends."""
+    return agent_on(server().__enter__())
 
 
 def talk():

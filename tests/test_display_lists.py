@@ -6,6 +6,7 @@ import pickle
 from datetime import UTC, datetime
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from pages import HOSTILE, shown
 from scenarios import agent_for
 
@@ -59,6 +60,13 @@ class TestSessionInfos:
         """An empty store is no empty cell."""
         page, said = shown(infos())
         assert page.text == said == "0 sessions"
+
+    def test_reads_the_same_in_ipython(self):
+        """A kernel, and IPython in a terminal, get the words, and not the reprs of what is in the list."""
+        given = infos({"title": "T"})
+        bundle, _ = DisplayFormatter().format(given)
+        assert bundle == given._repr_mimebundle_()
+        assert "SessionInfo(" not in bundle["text/plain"]
 
     def test_many_are_cut_and_counted(self):
         """A store of thousands does not flood the notebook."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, SupportsIndex, overload, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, overload, runtime_checkable
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.messages import Message, UserMessage
@@ -103,6 +103,10 @@ class SessionInfos(Displayable, list[SessionInfo]):
     def __getitem__(self, key: SupportsIndex | slice, /) -> SessionInfo | SessionInfos:
         """Return one of them, or some of them as such a list."""
         return SessionInfos(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
+        """Show what a notebook gets as plain text; IPython would print any list by the reprs of what is in it."""
+        printer.text(self._repr_mimebundle_()["text/plain"])
 
 
 def first_question(messages: Iterable[object]) -> str:
