@@ -102,9 +102,9 @@ def save(notebook, folder):
     return "look.ipynb", "sent.ipynb"
 
 
-def open_without_kernel(browser, address, name):
+def open_without_kernel(browser, address, name, *, width=1000):
     """Open a notebook in a JupyterLab that has no kernel for it, and return the page when all outputs are drawn."""
-    page = browser.new_page(viewport={"width": 1000, "height": 9000})
+    page = browser.new_page(viewport={"width": width, "height": 9000})
     page.goto(f"{address}/lab/tree/{name}?reset")
     page.locator(".jp-Dialog button").filter(has_text="No Kernel").click(timeout=SECONDS * 1000)
     page.wait_for_selector(".jp-OutputArea-output .cy-usage", timeout=SECONDS * 1000)

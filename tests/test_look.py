@@ -50,6 +50,10 @@ HIDDEN = """
   return !node.checkVisibility({contentVisibilityAuto: true}) || node.clientHeight < node.scrollHeight - 2;
 }).map((node) => `${node.tagName} ${node.textContent.slice(0, 60)}`)
 """
+# Outputs in which something reaches over the edge, which the page around them may hide.
+TOO_WIDE = """
+() => [...document.querySelectorAll(".cy")].filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.className)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +232,9 @@ class TestNarrow:
         for is_open in (False, True):
             look.open_all(page, is_open=is_open)
             assert page.evaluate("document.documentElement.scrollWidth") <= 400
-            assert page.evaluate("Math.min(...[...document.querySelectorAll('.cy-body')].filter((it) => it.offsetWidth).map((it) => it.offsetWidth))") > 200
+            assert page.evaluate(TOO_WIDE) == []
+            widths = page.locator(".cy-session .cy-body:visible").evaluate_all("all => all.map((it) => it.offsetWidth)")
+            assert min(widths) > 300
         assert page.evaluate(FAINT_TEXTS) == []
 
 
@@ -277,6 +283,16 @@ class TestByKeyboardAndEar:
             page.keyboard.press("Tab")
             if page.evaluate("document.activeElement.tagName") == "A":
                 page.keyboard.press("Tab")
+
+    def test_folds_open_by_keyboard_in_jupyterlab(self, trusted):
+        """The keys of JupyterLab's own commands do not keep a fold from opening, nor Tab from the next one."""
+        look.open_all(trusted, is_open=False)
+        folds = trusted.locator(".cy-session").first.locator("summary:visible")
+        folds.first.focus()
+        trusted.keyboard.press("Enter")
+        assert folds.first.evaluate("it => it.parentElement.open")
+        trusted.keyboard.press("Tab")
+        assert folds.nth(1).evaluate("it => it === document.activeElement")
 
     def test_asks_for_nothing_but_what_nbconvert_itself_asks_for(self, reader, notebook):
         """Our outputs load nothing: what is asked for are the exporter's own scripts."""
