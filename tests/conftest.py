@@ -99,9 +99,9 @@ def path(folder):
     return folder / "study-1.jsonl"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """Give a real browser."""
+    """Give a real browser, no longer than a module wants it: on its thread no other event loop can run meanwhile."""
     with browser.chromium() as running:
         yield running
 
