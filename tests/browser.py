@@ -33,10 +33,11 @@ def chromium():
 
 
 class Lab:
-    """A JupyterLab server on a free port."""
+    """A JupyterLab server on a free port, with further options; it keeps what it is set to in its folder alone."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *options):
         self._folder = folder
+        self._options = options
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
@@ -45,9 +46,16 @@ class Lab:
         command = [
             sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={self._port}",
             "--IdentityProvider.token=", "--ServerApp.password=", f"--ServerApp.root_dir={self._folder}",
+            *self._options,
         ]  # fmt: skip
+        kept = self._folder / ".jupyter"
+        kept.mkdir(exist_ok=True)
+        places = {"JUPYTER_DATA_DIR": kept, "JUPYTERLAB_SETTINGS_DIR": kept / "lab", "JUPYTERLAB_WORKSPACES_DIR": kept}
+        settings = {**os.environ, **{name: str(place) for name, place in places.items()}}
         log = (self._folder / "lab.log").open("wb")
-        self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self._folder)
+        self._process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, cwd=self._folder, env=settings
+        )
         log.close()
         address = f"http://127.0.0.1:{self._port}"
         wait_until(lambda: answers(f"{address}/api"))
@@ -125,13 +133,15 @@ FAINT_TEXTS = r"""
     return layers.filter((c) => c.length >= 3).reduce((ground, layer) => over(layer, ground), [255, 255, 255]);
   };
   const faint = [];
+  const strength = (node) => { let s = 1; for (let at = node; at; at = at.parentElement) s *= getComputedStyle(at).opacity; return s; };
   for (const node of document.querySelectorAll(".cy *")) {
     const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
     if (!own || !node.checkVisibility()) continue;
     const color = getComputedStyle(node).color;
     if (!color.startsWith("rgb")) continue;
     const ground = groundOf(node);
-    const [a, b] = [light(over(channels(color), ground)), light(ground)].sort((x, y) => y - x);
+    const [r, g, b_, a_ = 1] = channels(color);
+    const [a, b] = [light(over([r, g, b_, a_ * strength(node)], ground)), light(ground)].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
     if (ratio < 4.5) faint.push(`${node.textContent.trim().slice(0, 40)}: ${ratio.toFixed(2)}`);
   }

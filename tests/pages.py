@@ -41,6 +41,11 @@ ATTRIBUTES = {
 }
 ATTRIBUTES |= {"tabindex", "title"}
 
+STYLE = re.compile(
+    r"text-align:(left|right|center)|border(-top|-left)?:\dpx (solid|dashed) #\w+|background:#8882"
+    r"|(margin|padding|padding-left|max-height|max-width):[\d. em%]+"
+)
+
 
 class Page(HTMLParser):
     """The elements and the text of an output."""
@@ -106,7 +111,7 @@ def read(html):
         if "src" in attributes:
             assert re.match(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$", attributes["src"]), attributes
         if "style" in attributes:
-            assert re.fullmatch(r"text-align:(left|right|center)", attributes["style"]), attributes
+            assert all(STYLE.fullmatch(part) for part in attributes["style"].split(";")), attributes
     assert len(page.tags("style")) <= 1
     assert "url(" not in page.css
     assert "@import" not in page.css

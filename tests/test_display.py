@@ -85,14 +85,15 @@ class TestSession:
             assert f"[{index}]" in text
         assert "[0] user" in page.text
         assert "[0] user: How warm is it?" in text
-        assert "[4] assistant: Only Paris: 11.4 °C." in text
+        assert "[4] assistant (gpt-4o-mini-2024-07-18): Only Paris: 11.4 °C." in text
 
     def test_has_a_head_with_title_id_and_totals(self):
         """The head names the session, its models and what it cost."""
         page, text = shown(weather())
         assert page.text.startswith("Weather session study-1 · 5 messages · 1 run · gpt-4o-mini-2024-07-18")
         assert "10 tokens in, 5 out · $0.00012" in page.text
-        assert text.startswith("Weather (session study-1)\n5 messages, 1 run, 10 tokens in, 5 out, $0.00012")
+        assert text.startswith("Weather (session study-1)\n5 messages, 1 run, gpt-4o-mini-2024-07-18, 10 tokens in")
+        assert "10 tokens in, 5 out, $0.00012" in text.split("\n")[1]
 
     def test_without_a_title_is_named_by_its_id(self):
         """An untitled session is called by its id, once."""

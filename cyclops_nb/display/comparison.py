@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from cyclops_nb.display.branches import Branch, Comparison
 from cyclops_nb.display.conversation import STYLES, conversation, unit_block
-from cyclops_nb.display.html import fold, head, page, scrolling
+from cyclops_nb.display.html import cell, fold, head, page, scrolling
 from cyclops_nb.display.metrics import Metrics, metrics
 from cyclops_nb.display.parts import Images, Room
 from cyclops_nb.display.plain import conversation_text
@@ -102,7 +102,7 @@ def _columns(comparison: Comparison) -> Markup | str:
         if room < 0:
             break
         shown.append(cells)
-    header = join(fragment('<th scope="col">{}</th>', label(branch.label)) for branch in branches)
+    header = join(cell(label(branch.label), kind="column") for branch in branches)
     rest = len(all_rows) - len(shown)
     more = (
         fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more row')} of messages not shown") if rest else ""
@@ -119,7 +119,8 @@ def _row(row: Row, branches: Sequence[Branch], ends: Sequence[dict[int, Markup]]
     first = row[0]
     if first is not None and all(key == keys[0] for key in keys) and not any(notes):
         block = unit_block(first, Room(images=images), expected=False)
-        return fragment('<tr><td colspan="{}">{}{}</td></tr>', len(row), _same_in_all(row), block)
+        template = '<tr><td colspan="{}" style="text-align:left">{}{}</td></tr>'
+        return fragment(template, len(row), _same_in_all(row), block)
     cells = []
     for place, (unit, key) in enumerate(zip(row, keys, strict=True)):
         if unit is None:
@@ -127,7 +128,7 @@ def _row(row: Row, branches: Sequence[Branch], ends: Sequence[dict[int, Markup]]
             continue
         twin = keys.index(key)
         body = _twin(unit, branches[twin]) if twin < place else _different(unit, row[:place], images)
-        cells.append(fragment("<td>{}{}</td>", body, notes[place]))
+        cells.append(cell(body + notes[place]))
     return fragment("<tr>{}</tr>", join(cells))
 
 
@@ -166,15 +167,14 @@ def _different(unit: Unit, before: Sequence[Unit | None], images: Images) -> Mar
 
 def _numbers(comparison: Comparison, groups: Metrics) -> Markup:
     width = len(comparison.branches) + 1
-    header = join(fragment('<th scope="col">{}</th>', label(name)) for name in comparison.labels)
+    header = join(cell(label(name), kind="column") for name in comparison.labels)
     bodies = []
     for name, lines in groups:
-        title = fragment('<tr><th class="cy-group" colspan="{}" scope="rowgroup">{}</th></tr>', width, name)
+        title = fragment(
+            '<tr><th class="cy-group" colspan="{}" scope="rowgroup" style="text-align:left">{}</th></tr>', width, name
+        )
         cells = join(
-            fragment(
-                '<tr><th scope="row">{}</th>{}</tr>', line, join(fragment("<td>{}</td>", value) for value in values)
-            )
-            for line, values in lines
+            fragment("<tr>{}{}</tr>", cell(line, kind="row"), join(map(cell, values))) for line, values in lines
         )
         bodies.append(fragment("<tbody>{}{}</tbody>", title, cells))
     table = fragment('<table class="cy-table"><thead><tr><td></td>{}</tr></thead>{}</table>', header, join(bodies))

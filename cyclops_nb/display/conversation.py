@@ -12,19 +12,26 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from cyclops_nb.display.html import facts, fold, page
-from cyclops_nb.display.parts import PART_LIMIT, Images, Room, call, content, preview, stray_result
+from cyclops_nb.display.parts import PART_LIMIT, Images, Room, about, call, content, preview, stray_result
 from cyclops_nb.display.units import Unit, choose, split, units
 from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
-from cyclops_nb.render.words import count, index_range, moment, money, seconds, speaker, tokens
+from cyclops_nb.render.words import count, index_range, moment, speaker
 
 __all__ = ["STYLES", "conversation", "message_page", "unit_block"]
 
 STYLES = ("transcript",)
 """Parts of the style sheet that an output with messages needs."""
+_BLOCKS = {
+    False: '<div class="cy-m cy-{}" role="group" aria-label="{}" style="border-top:1px solid #8885;padding:.4em .6em">'
+    '{}<div class="cy-body">{}{}{}</div></div>',
+    True: '<div class="cy-m cy-{}" role="group" aria-label="{}" '
+    'style="background:#8882;border-top:1px solid #8885;padding:.4em .6em">'
+    '{}<div class="cy-body">{}{}{}</div></div>',
+}
+"""Whether the user speaks: a message as a frame, which stands out also where there is no style sheet."""
 _ROOM = 300_000  # characters of HTML for whole messages, so that an output stays below 1 MB
-_USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
 
 
 def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: bool = True) -> Markup:
@@ -57,7 +64,7 @@ def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: boo
     more = fragment('<div class="cy-note">{}</div>', f"… {count(rest, 'more part')}") if rest > 0 else ""
     empty = "" if message.content else fragment('<div class="cy-note">{}</div>', "(empty)")
     return fragment(
-        '<div class="cy-m cy-{}" role="group" aria-label="{}">{}<div class="cy-body">{}{}{}</div></div>',
+        _BLOCKS[message.role == "user"],
         message.role,
         f"message {unit.index}, {speaker(message)}" if is_indexed else speaker(message),
         _byline(unit, is_indexed=is_indexed),
@@ -86,7 +93,8 @@ def _byline(unit: Unit, *, is_indexed: bool) -> Markup:
     message = unit.message
     index = fragment('<span class="cy-i">[{}]</span> ', unit.index) if is_indexed else ""
     return fragment(
-        '<div class="cy-by" title="{}">{}<b>{}</b> <span class="cy-meta">{}</span></div>',
+        '<div class="cy-by" title="{}"><span role="heading" aria-level="4">{}<b>{}</b></span> '
+        '<span class="cy-meta">{}</span></div>',
         moment(message.created_at),
         index,
         label(speaker(message)),
@@ -94,32 +102,12 @@ def _byline(unit: Unit, *, is_indexed: bool) -> Markup:
     )
 
 
-def _about(message: Message) -> list[object]:
-    """Return what is known about a message beside its content."""
-    about: list[object] = []
-    if isinstance(message, AssistantMessage):
-        about = [
-            label(message.model) if message.model else "",
-            "" if message.duration is None else seconds(message.duration),
-            "" if message.usage is None else tokens(message.usage),
-            "" if message.cost is None else money(message.cost),
-        ]
-        if message.finish_reason not in _USUAL_ENDS:
-            about.append(fragment('<span class="cy-bad">ended by {}</span>', label(message.finish_reason or "")))
-    elif isinstance(message, ToolMessage):
-        about = [
-            "ok" if message.status == "ok" else fragment('<span class="cy-bad">{}</span>', message.status),
-            "" if message.duration is None else seconds(message.duration),
-        ]
-    return [*about, *_notes(message.metadata)]
-
-
-def _notes(metadata: Mapping[str, object]) -> list[Markup]:
-    notes = {name: value for name, value in metadata.items() if name != "edited_from"}
-    shown = [fragment("<span>edited</span>")] if len(notes) < len(metadata) else []
-    if notes:
-        shown.append(label(", ".join(f"{name}: {value}" for name, value in notes.items())))
-    return shown
+def _about(message: Message) -> list[Markup]:
+    """Return what is known about a message beside its content, as HTML."""
+    return [
+        fragment('<b class="cy-bad">{}</b>', label(text)) if is_bad else label(text, 400)
+        for text, is_bad in about(message)
+    ]
 
 
 def unit_line(unit: Unit) -> Markup:

@@ -1,14 +1,15 @@
 """The few shapes that all outputs are made of: page, head, fold, notice, table.
 
 A style sheet repeats in each output of a notebook, so there is one of some kilobytes in parts, and an output carries
-the parts it needs. Front ends drop it from notebooks that are not trusted; the elements are therefore chosen to read
-well without it, and nothing is hidden by style.
+the parts it needs. JupyterLab drops it from notebooks that are not trusted, as those of a colleague are at first; the
+elements are therefore chosen to read well without it, nothing is hidden by style, and the few lines and indents without
+which one could not tell who speaks are literals at the elements, which JupyterLab keeps.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
@@ -16,12 +17,26 @@ from markupsafe import Markup
 
 from cyclops_nb.render.escape import fragment, join, root
 
-__all__ = ["Cell", "facts", "fold", "head", "notice", "page", "scrolling", "stylesheet", "table"]
+__all__ = ["Cell", "cell", "facts", "fold", "head", "notice", "page", "scrolling", "stylesheet", "table"]
 
 _NOT_NEEDED = re.compile(r"/\*.*?\*/|\s+|;(?=\s*\})", re.DOTALL)
 _SPACED_MARK = re.compile(r"\s*([{};,])\s*|(:)\s+")
 Cell = object
 """What stands in a table: text, or `Markup`."""
+_FOLDS = {
+    False: '<details class="cy-{}" style="border-left:2px solid #8885;margin:.3em 0;padding-left:.6em">'
+    "<summary>{}</summary>{}</details>",
+    True: '<details class="cy-{}" style="border-left:2px solid #8885;margin:.3em 0;padding-left:.6em" open>'
+    "<summary>{}</summary>{}</details>",
+}
+_NOTICES = {
+    "warning": '<div class="cy-notice" style="border-left:3px solid #fb8c00;margin:.4em 0;padding:.25em .7em">'
+    "<b>Warning:</b> {}</div>",
+    "error": '<div class="cy-notice cy-error" style="border-left:3px solid #e53935;margin:.4em 0;padding:.25em .7em">'
+    "<b>Error:</b> {}</div>",
+    "info": '<div class="cy-notice cy-info" style="border-left:3px solid #8888;margin:.4em 0;padding:.25em .7em">'
+    "{}</div>",
+}
 
 
 @lru_cache
@@ -109,12 +124,7 @@ def fold(summary: object, *body: object, kind: str, is_open: bool = False) -> Ma
     Markup
         A ``<details>`` element.
     """
-    template = (
-        '<details class="cy-{}" open><summary>{}</summary>{}</details>'
-        if is_open
-        else '<details class="cy-{}"><summary>{}</summary>{}</details>'
-    )
-    return fragment(template, kind, summary, join(body))
+    return fragment(_FOLDS[is_open], kind, summary, join(body))
 
 
 def notice(text: object, *, kind: str = "warning") -> Markup:
@@ -132,8 +142,7 @@ def notice(text: object, *, kind: str = "warning") -> Markup:
     Markup
         A ``<div>`` that says its kind also without colours.
     """
-    word = "" if kind == "info" else fragment("<b>{}:</b> ", kind.capitalize())
-    return fragment('<div class="cy-notice cy-{}">{}{}</div>', kind, word, text)
+    return fragment(_NOTICES[kind], text)
 
 
 def scrolling(content: object, label: str) -> Markup:
@@ -142,7 +151,12 @@ def scrolling(content: object, label: str) -> Markup:
 
 
 def table(
-    header: Sequence[Cell], rows: Iterable[Sequence[Cell]], *, footer: Sequence[Sequence[Cell]] = (), label: str
+    header: Sequence[Cell],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    footer: Sequence[Sequence[Cell]] = (),
+    numbers: Container[int] = (),
+    label: str,
 ) -> Markup:
     """Return a table of facts whose rows begin with their names.
 
@@ -154,6 +168,8 @@ def table(
         What stands in it, the name of the row first.
     footer : sequence of sequences
         Sums, as rows.
+    numbers : container of int
+        The columns of numbers, which stand below each other to the right.
     label : str
         What the table is, for screen readers.
 
@@ -162,19 +178,50 @@ def table(
     Markup
         A ``<table>`` in a frame that scrolls sideways where it must.
     """
+
+    def lines(cells: Iterable[Sequence[Cell]]) -> Markup:
+        return join(_row(row, numbers) for row in cells)
+
     parts = []
     if header:
-        parts.append(
-            fragment("<thead><tr>{}</tr></thead>", join(fragment('<th scope="col">{}</th>', c) for c in header))
-        )
-    parts.append(fragment("<tbody>{}</tbody>", join(map(_row, rows))))
+        names = join(cell(name, kind="column", is_number=place in numbers) for place, name in enumerate(header))
+        parts.append(fragment("<thead><tr>{}</tr></thead>", names))
+    parts.append(fragment("<tbody>{}</tbody>", lines(rows)))
     if footer:
-        parts.append(fragment("<tfoot>{}</tfoot>", join(map(_row, footer))))
+        parts.append(fragment("<tfoot>{}</tfoot>", lines(footer)))
     return scrolling(fragment('<table class="cy-table">{}</table>', join(parts)), label)
 
 
-def _row(cells: Sequence[Cell]) -> Markup:
+def _row(cells: Sequence[Cell], numbers: Container[int]) -> Markup:
     name, *values = cells
-    return fragment(
-        '<tr><th scope="row">{}</th>{}</tr>', name, join(fragment("<td>{}</td>", value) for value in values)
-    )
+    shown = [cell(value, is_number=place in numbers) for place, value in enumerate(values, 1)]
+    return fragment("<tr>{}{}</tr>", cell(name, kind="row"), join(shown))
+
+
+_CELLS = {
+    ("", False): '<td style="text-align:left">{}</td>',
+    ("", True): '<td style="text-align:right">{}</td>',
+    ("row", False): '<th scope="row" style="text-align:left">{}</th>',
+    ("column", False): '<th scope="col" style="text-align:left">{}</th>',
+    ("column", True): '<th scope="col" style="text-align:right">{}</th>',
+}
+
+
+def cell(value: Cell, *, kind: str = "", is_number: bool = False) -> Markup:
+    """Return a cell of a table; without a side of its own it would stand where the front end has its cells.
+
+    Parameters
+    ----------
+    value : object
+        What stands in it.
+    kind : {"", "row", "column"}
+        Whether it is the name of its row or column.
+    is_number : bool
+        Whether it stands to the right.
+
+    Returns
+    -------
+    Markup
+        A ``<td>`` or ``<th>``.
+    """
+    return fragment(_CELLS[kind, is_number], value)

@@ -1,16 +1,22 @@
-"""What a store tells about a session, as a small table."""
+"""What a store tells about sessions: one as a small table, a list of them as a table with a row for each."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup
 
-from cyclops_nb.display.html import head, page, table
-from cyclops_nb.render.escape import fragment, label
+from cyclops_nb.display.html import Cell, facts, head, page, table
+from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
-from cyclops_nb.render.words import count, moment, money, number, tokens
+from cyclops_nb.render.words import UNKNOWN, count, moment, money, number, short_id, tokens
 from cyclops_nb.stores.base import SessionInfo
 
-__all__ = ["info_page", "info_text"]
+__all__ = ["info_page", "info_text", "infos_page", "infos_text"]
+
+_ROWS = 200
+_COLUMNS = ("session", "messages", "runs", "tokens in", "tokens out", "cost", "stored (UTC)", "forked from")
+_NUMBERS = range(1, 6)
 
 
 def info_page(info: SessionInfo) -> Markup:
@@ -43,6 +49,46 @@ def info_text(info: SessionInfo) -> str:
     if info.backup:
         lines.append("an older conversation, kept when another one took its id")
     return "\n    ".join(lines)
+
+
+def infos_page(infos: Sequence[SessionInfo]) -> Markup:
+    """Return a list of sessions as HTML."""
+    shown = list(infos[:_ROWS])
+    rest = len(infos) - len(shown)
+    rows = [_row(info) for info in shown]
+    return page(
+        head(count(len(infos), "session")),
+        table(_COLUMNS, rows, numbers=_NUMBERS, label="sessions") if rows else "",
+        fragment('<div class="cy-note">{}</div>', _more(rest)) if rest else "",
+        kind="infos",
+    )
+
+
+def _row(info: SessionInfo) -> list[Cell]:
+    name = fragment("<code>{}</code>", label(info.id, 60))
+    usage = info.usage
+    origin = "" if info.parent is None else fragment("<code>{}</code>", label(short_id(info.parent.session_id)))
+    return [
+        join([label(info.title, 80), fragment("<div>{}</div>", name)]) if info.title else name,
+        number(info.message_count),
+        number(info.run_count),
+        UNKNOWN if usage is None else number(usage.input_tokens),
+        UNKNOWN if usage is None else number(usage.output_tokens),
+        money(info.cost),
+        moment(info.updated_at).removesuffix(" UTC"),
+        facts([origin, "backup" if info.backup else ""]),
+    ]
+
+
+def infos_text(infos: Sequence[SessionInfo]) -> str:
+    """Return a list of sessions in words."""
+    lines = [f"{count(len(infos), 'session')}{':' if infos else ''}", *(info_text(info) for info in infos[:_ROWS])]
+    rest = len(infos) - _ROWS
+    return "\n".join([*lines, *([_more(rest)] if rest > 0 else [])])
+
+
+def _more(rest: int) -> str:
+    return f"… {count(rest, 'more session')} not shown"
 
 
 def _after(info: SessionInfo) -> str:

@@ -45,7 +45,7 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
 
     complete = [branch.usage_complete for branch in branches]
     known = [spent(branch.usage, branch.cost, complete=branch.usage_complete) for branch in branches]
-    return [
+    lines = [
         ("messages", _numbers([len(branch.own) for branch in branches])),
         ("steps", _numbers([len(branch.answers) for branch in branches])),
         ("tool calls", _numbers([branch.tool_calls for branch in branches])),
@@ -58,6 +58,7 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
         ("model", [one_line(", ".join(branch.models)) or "none" for branch in branches]),
         ("ended", [branch.stop_reason or ("not ended" if branch.runs else "none") for branch in branches]),
     ]
+    return [(name, values) for name, values in lines if not (name.startswith("of them") and set(values) == {"0"})]
 
 
 def _of_session(branches: Sequence[Branch]) -> list[Line]:

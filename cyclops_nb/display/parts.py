@@ -16,17 +16,28 @@ from markupsafe import Markup
 
 from cyclops_nb.display.html import facts, fold
 from cyclops_nb.display.units import Result
-from cyclops_nb.messages import FilePart, ImagePart, Part, ReasoningPart, TextPart, ToolCall, ToolMessage
+from cyclops_nb.messages import (
+    AssistantMessage,
+    FilePart,
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+)
 from cyclops_nb.render.escape import fragment, image, join, json_block, label, link
 from cyclops_nb.render.markdown import to_html
 from cyclops_nb.render.text import one_line, size
-from cyclops_nb.render.words import count, seconds
+from cyclops_nb.render.words import count, money, seconds, tokens
 
 __all__ = [
     "IMAGE_ROOM",
     "PART_LIMIT",
     "Images",
     "Room",
+    "about",
     "arguments_line",
     "call",
     "content",
@@ -43,6 +54,7 @@ _MARKDOWN_LIMIT = 20_000
 _BLOCK_LIMIT = 6_000
 _LEAST = 200  # characters of a text that are shown even where no room is left
 _LINE = 80
+_USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
 _PARSED = 2_000  # longer arguments are not worth parsing for one line
 
 
@@ -204,15 +216,15 @@ def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool) -
     Markup
         A line that says what was called, with what, and what came of it; it opens to all of it.
     """
-    name = fragment("<code>{}</code>({})", label(part.name), label(arguments_line(part.arguments)))
+    name = fragment("<code><b>{}</b>({})</code>", label(part.name), label(arguments_line(part.arguments)))
     body = [_labelled("arguments", room.filled(json_block(part.arguments, room.limit(_BLOCK_LIMIT))))]
     if result is None:
-        note = fragment(' <span class="cy-bad">no result</span>') if expected else ""
+        note = fragment(' <b class="cy-bad">no result</b>') if expected else ""
         return fold(fragment("{}{}", name, note), *body, kind="call")
     index, message = result.index, result.message
     body.append(_labelled(f"result [{index}]", _result(message, room)))
     summary = fragment(
-        '<span class="cy-i">[{}]</span> {} → {} {}', index, name, label(preview(message)), _outcome(message)
+        '<span class="cy-i">[{}]</span> {} → {} {}', index, name, label(preview(message)), _outcome(part, message)
     )
     return fold(summary, *body, kind="call") + _pictures(message, room)
 
@@ -222,15 +234,48 @@ def stray_result(message: ToolMessage, room: Room) -> Markup:
     return fragment("{}{}", _result(message, room), _pictures(message, room))
 
 
-def outcome_words(message: ToolMessage) -> str:
-    """Return how a call ended and how long it took."""
-    return message.status if message.duration is None else f"{message.status}, {seconds(message.duration)}"
+def about(message: Message) -> list[tuple[str, bool]]:
+    """Return what is known about a message beside its content.
+
+    Parameters
+    ----------
+    message : message
+        Any message.
+
+    Returns
+    -------
+    list of (str, bool)
+        Words in plain text, each with whether it is bad news.
+
+    Examples
+    --------
+    >>> about(ToolMessage("call_1", "get_weather", "no such city", status="error", duration=0.5))
+    [('error', True), ('0.50 s', False)]
+    """
+    told: list[tuple[str, bool]] = []
+    if isinstance(message, ToolMessage):
+        told.append((message.status, message.status != "ok"))
+    if isinstance(message, AssistantMessage) and message.model:
+        told.append((one_line(message.model), False))
+    if isinstance(message, AssistantMessage | ToolMessage) and message.duration is not None:
+        told.append((seconds(message.duration), False))
+    if isinstance(message, AssistantMessage):
+        told += [] if message.usage is None else [(tokens(message.usage), False)]
+        told += [] if message.cost is None else [(money(message.cost), False)]
+        if message.finish_reason not in _USUAL_ENDS:
+            told.append((f"ended by {one_line(message.finish_reason or '')}", True))
+    notes = {name: value for name, value in message.metadata.items() if name != "edited_from"}
+    told += [("edited", False)] if len(notes) < len(message.metadata) else []
+    told += [(one_line(", ".join(f"{name}: {value}" for name, value in notes.items())), False)] if notes else []
+    return told
 
 
-def _outcome(message: ToolMessage) -> Markup:
-    kind = "meta" if message.status == "ok" else "bad"
-    duration = "" if message.duration is None else seconds(message.duration)
-    return fragment('<span class="cy-{}">{}</span>', kind, facts([message.status, duration]))
+def _outcome(part: ToolCall, message: ToolMessage) -> Markup:
+    told = [text for text, _ in about(message)]
+    if message.name != part.name:
+        told.append(f"from {one_line(message.name)}")
+    template = '<span class="cy-meta">{}</span>' if message.status == "ok" else '<b class="cy-bad">{}</b>'
+    return fragment(template, facts(map(label, told)))
 
 
 def _labelled(name: str, block: Markup) -> Markup:

@@ -6,14 +6,28 @@ and so would a notebook's plain text output.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-from cyclops_nb.display.parts import PART_LIMIT, arguments_line, file_line, outcome_words
+from cyclops_nb.display.parts import PART_LIMIT, about, arguments_line, file_line
+from cyclops_nb.display.settings import settings_text
 from cyclops_nb.display.units import split, units
-from cyclops_nb.display.usage_table import cost_words, ending
+from cyclops_nb.display.usage_table import cost_words, ending, model_names, run_spans
 from cyclops_nb.messages import FilePart, ImagePart, Message, Part, ReasoningPart, TextPart, ToolCall, ToolMessage
-from cyclops_nb.render.text import cut, left_out, one_line, visible
-from cyclops_nb.render.words import count, error_words, moment, number, seconds, short_id, speaker, spent, tokens
+from cyclops_nb.render.text import cut, json_text, left_out, one_line, visible
+from cyclops_nb.render.words import (
+    count,
+    error_words,
+    index_range,
+    moment,
+    money,
+    number,
+    seconds,
+    short_id,
+    speaker,
+    spent,
+    tokens,
+)
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.transcript import find_problems
@@ -33,7 +47,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def _indented(text: str) -> str:
-    return text.replace("\n", "\n    ")
+    return re.sub(r"\n(?=[^\n])", "\n    ", text)
 
 
 def message_text(message: Message, index: int | None = None) -> str:
@@ -49,7 +63,7 @@ def message_text(message: Message, index: int | None = None) -> str:
     Returns
     -------
     str
-        ``[index] role: text``, further lines indented.
+        ``[index] role (what is known about it): text``, further lines indented.
 
     Examples
     --------
@@ -58,12 +72,13 @@ def message_text(message: Message, index: int | None = None) -> str:
     '[0] user: Hello'
     """
     number_of_it = "" if index is None else f"[{index}] "
-    about = f" ({outcome_words(message)})" if isinstance(message, ToolMessage) else ""
+    told = ", ".join(text for text, _ in about(message))
     limit = _BLOCK if isinstance(message, ToolMessage) else _TEXT
     said = [_part(part, limit) for part in message.content[:PART_LIMIT]]
     if len(message.content) > PART_LIMIT:
         said.append(f"… {count(len(message.content) - PART_LIMIT, 'more part')}")
-    return _indented(f"{number_of_it}{speaker(message)}{about}: " + ("\n".join(said) if said else "(empty)"))
+    who = f"{speaker(message)} ({told})" if told else speaker(message)
+    return _indented(f"{number_of_it}{who}: " + ("\n".join(said).rstrip() if said else "(empty)"))
 
 
 def _part(part: Part, limit: int) -> str:
@@ -127,13 +142,18 @@ def session_text(session: Session) -> str:
         marks[session.parent.message_count] = f"--- forked here from {short_id(session.parent.session_id)} ---"
     parts.append(conversation_text(messages, marks=marks) if messages or marks else "(no messages yet)")
     if runs:
-        shown = list(enumerate(runs))[-_RUNS:]
+        shown, spans = list(enumerate(runs))[-_RUNS:], run_spans(messages)
         lines = [
             "Runs:" if len(shown) == len(runs) else f"Runs ({count(len(runs) - len(shown), 'earlier one')} not shown):"
         ]
-        lines += [_run_line(index, run, inherited=run.session_id != session.id) for index, run in shown]
+        lines += [
+            _run_line(index, run, spans.get(run.id), inherited=run.session_id != session.id) for index, run in shown
+        ]
         parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+    parts.append(settings_text(session))
+    if session.metadata:
+        parts.append(f"Metadata: {one_line(json_text(dict(session.metadata)), _BLOCK)}")
+    return "\n\n".join(part for part in parts if part)
 
 
 def _head(session: Session, runs: Sequence[Run]) -> str:
@@ -143,19 +163,25 @@ def _head(session: Session, runs: Sequence[Run]) -> str:
         else f"Session {one_line(session.id)}"
     )
     complete = all(run.usage_complete for run in runs)
-    facts = [count(len(session.messages), "message"), count(len(runs), "run")]
+    facts = [count(len(session.messages), "message"), count(len(runs), "run"), *model_names(session)]
     if runs:
         usage, cost = spent(session.usage, session.cost, complete=complete)
         facts += [tokens(usage, complete=complete), cost_words(cost, complete=complete)]
+    if session.busy:
+        facts.append("in a run now")
     lines = [named, ", ".join(facts)]
     if session.parent is not None:
         shared = session.parent.message_count
         where = f"after message [{shared - 1}]" if shared else "before the first message"
-        lines.append(f"forked from {one_line(session.parent.session_id)} {where}")
+        own = [run for run in runs if run.session_id == session.id]
+        complete = all(run.usage_complete for run in own)
+        cost = spent(session.own_usage, session.own_cost, complete=complete)[1]
+        since = f", cost since then {money(cost, complete=complete)}" if own else ""
+        lines.append(f"forked from {one_line(session.parent.session_id)} {where}{since}")
     return "\n".join(lines)
 
 
-def _run_line(index: int, run: Run, *, inherited: bool) -> str:
+def _run_line(index: int, run: Run, span: tuple[int, int] | None, *, inherited: bool) -> str:
     complete = run.usage_complete
     usage, cost = spent(run.usage, run.cost, complete=complete)
     facts = [
@@ -166,6 +192,8 @@ def _run_line(index: int, run: Run, *, inherited: bool) -> str:
         tokens(usage, complete=complete),
         cost_words(cost, complete=complete),
         seconds(run.duration) if run.duration is not None else "",
+        f"messages {index_range(*span)}" if span else "no messages kept",
+        f"started {moment(run.started_at)}",
         "inherited" if inherited else "",
     ]
     return "\n".join([f"[{index}] " + ", ".join(fact for fact in facts if fact), *run_remarks(run)])
@@ -187,6 +215,8 @@ def run_text(run: Run) -> str:
         f"    {count(run.steps, 'step')}, {seconds(run.duration)}, {tokens(usage, complete=run.usage_complete)}, "
         + cost_words(cost, complete=run.usage_complete),
     ]
+    if run.input_limit is not None:
+        lines.append(f"    context window {number(run.input_limit)} tokens")
     return "\n".join([*lines, *run_remarks(run)])
 
 

@@ -17,17 +17,18 @@ from cyclops_nb.display.branches import Comparison
 from cyclops_nb.display.comparison import comparison_page, comparison_text
 from cyclops_nb.display.conversation import message_page
 from cyclops_nb.display.html import notice, page
-from cyclops_nb.display.infos import info_page, info_text
+from cyclops_nb.display.infos import info_page, info_text, infos_page, infos_text
 from cyclops_nb.display.plain import message_text, run_text, session_text, shortened, usage_text
-from cyclops_nb.display.responses import answer_page, response_page, response_text
+from cyclops_nb.display.responses import answer_page, handle_page, handle_text, response_page, response_text
 from cyclops_nb.display.transcript import session_page
 from cyclops_nb.display.usage_table import run_page, usage_page
+from cyclops_nb.handle import RunHandle
 from cyclops_nb.messages import AssistantMessage, SummaryMessage, ToolMessage, UserMessage
 from cyclops_nb.render.escape import text_block
 from cyclops_nb.response import AgentResponse, Answer
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionInfo
+from cyclops_nb.stores.base import SessionInfo, SessionInfos
 from cyclops_nb.usage import Usage
 
 __all__ = ["View", "mimebundle", "register", "view"]
@@ -109,6 +110,8 @@ for _kind in (UserMessage, AssistantMessage, ToolMessage, SummaryMessage):
 register(Run, run_page, run_text)
 register(Usage, usage_page, usage_text)
 register(SessionInfo, info_page, info_text)
+register(SessionInfos, infos_page, infos_text)
+register(RunHandle, handle_page, handle_text)
 register(AgentResponse, response_page, response_text)
 register(Answer, answer_page, str)
 register(Comparison, comparison_page, comparison_text)

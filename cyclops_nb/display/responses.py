@@ -16,13 +16,14 @@ from cyclops_nb.display.html import facts, head, notice, page
 from cyclops_nb.display.plain import conversation_text, run_remarks, shortened
 from cyclops_nb.display.transcript import run_notices
 from cyclops_nb.display.usage_table import cost_words, ending
+from cyclops_nb.handle import RunHandle
 from cyclops_nb.render.escape import fragment, json_block, label
 from cyclops_nb.render.markdown import to_html
 from cyclops_nb.render.text import one_line, visible
 from cyclops_nb.render.words import count, error_words, index_range, seconds, spent, tokens
 from cyclops_nb.response import AgentResponse, Answer
 
-__all__ = ["answer_page", "response_page", "response_text", "start_of"]
+__all__ = ["answer_page", "handle_page", "handle_text", "response_page", "response_text", "start_of"]
 
 
 def answer_page(answer: Answer) -> Markup:
@@ -42,14 +43,19 @@ def start_of(response: AgentResponse) -> int:
 def response_page(response: AgentResponse) -> Markup:
     """Return a response as HTML: facts, the new messages, and how the run ended."""
     run, start = response.run, start_of(response)
+    *told, cost = _facts(response)
     partial = ""
     if response.partial:
         said = "the text below was cut off and stands in no transcript"
-        partial = fragment('<div class="cy-partial">{}{}</div>', notice(said, kind="info"), to_html(response.partial))
+        partial = fragment(
+            '<div class="cy-partial" style="border:1px dashed #888;padding:.3em .6em">{}{}</div>',
+            notice(said, kind="info"),
+            to_html(response.partial),
+        )
     return page(
         head(
             fragment("Response of {}", label(response.model)),
-            facts(_facts(response)),
+            facts([*told, fragment("<b>{}</b>", cost)]),
             _place(response, start),
         ),
         conversation(response.messages, start=start),
@@ -108,12 +114,27 @@ def _output(response: AgentResponse) -> Markup | str:
     return fragment('<div class="cy-label">output: {}</div>{}', label(name), json_block(data))
 
 
+def handle_page(handle: RunHandle) -> Markup:
+    """Return a run in the background as HTML: what came of it, or that it goes on."""
+    if handle.response is not None:
+        return response_page(handle.response)
+    return page(notice(fragment("run <code>{}</code> goes on right now", label(handle.id)), kind="info"), kind="handle")
+
+
+def handle_text(handle: RunHandle) -> str:
+    """Return a run in the background in words."""
+    return f"run {handle.id} goes on right now" if handle.response is None else response_text(handle.response)
+
+
 def response_text(response: AgentResponse) -> str:
     """Return a response in words."""
     run = response.run
     lines = [f"Response of {one_line(response.model)}: " + ", ".join(fact for fact in _facts(response) if fact)]
     if response.messages:
-        lines.append(conversation_text(response.messages, start_of(response)))
+        start = start_of(response)
+        span = index_range(start, start + len(response.messages) - 1)
+        lines.append(f"messages {span} of session {one_line(response.session.id)}")
+        lines.append(conversation_text(response.messages, start))
     if response.partial:
         lines.append(f"(cut off, in no transcript) {shortened(response.partial, 4_000)}")
     lines += run_remarks(run)

@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from cyclops_nb.display.conversation import STYLES, conversation
 from cyclops_nb.display.html import facts, head, notice, page
-from cyclops_nb.display.usage_table import cost_words, foot
-from cyclops_nb.messages import AssistantMessage, Message
+from cyclops_nb.display.usage_table import cost_words, foot, model_names
+from cyclops_nb.messages import Message
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import count, error_words, money, short_id, spent, tokens
@@ -135,22 +135,12 @@ def _facts(session: Session) -> Markup:
             fragment("session <code>{}</code>", label(session.id)) if session.title else "",
             count(len(session.messages), "message"),
             count(len(session.runs), "run"),
-            _models(session),
+            join(map(label, model_names(session)), ", "),
             tokens(usage, complete=complete) if session.runs else "",
-            cost_words(cost, complete=complete) if session.runs else "",
+            fragment("<b>{}</b>", cost_words(cost, complete=complete)) if session.runs else "",
             "in a run now" if session.busy else "",
         ]
     )
-
-
-def _models(session: Session) -> Markup:
-    """Return the models that answered in a session, the latest first, or those that were asked."""
-    answered = [
-        message.model for message in session.messages if isinstance(message, AssistantMessage) and message.model
-    ]
-    names = list(dict.fromkeys(reversed(answered or [run.model for run in session.runs])))
-    more = [f"{len(names) - 3} more"] if len(names) > 3 else []  # noqa: PLR2004 - a line's worth
-    return join([*map(label, names[:3]), *more], ", ")
 
 
 def _parentage(session: Session) -> Markup | str:
@@ -171,7 +161,10 @@ def _fork_line(session: Session) -> dict[int, Markup]:
     shared = session.parent.message_count
     above = f": {count(shared, 'message')} above {'is' if shared == 1 else 'are'} shared with it" if shared else ""
     line = fragment(
-        '<div class="cy-fork"><span>forked from {}{}</span></div>', short_id(session.parent.session_id), above
+        '<div class="cy-fork" style="border-top:1px dashed #888;margin:.5em 0;text-align:center">'
+        '<span class="cy-meta">forked from {}{}</span></div>',
+        short_id(session.parent.session_id),
+        above,
     )
     return {shared: line}
 

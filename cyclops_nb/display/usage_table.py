@@ -1,4 +1,4 @@
-"""What runs consumed, how they ended, and which settings made them, as small tables.
+"""What runs consumed and how they ended, as small tables.
 
 Sums follow the session's own rule: one unknown part makes the sum unknown, and a completion that was stopped before
 its report makes it a lower bound. Neither is ever shown as a number that looks complete.
@@ -7,13 +7,13 @@ its report makes it a lower bound. Neither is ever shown as a number that looks 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
 from cyclops_nb.display.html import Cell, facts, fold, head, notice, page, table
-from cyclops_nb.messages import Message
-from cyclops_nb.render.escape import fragment, join, json_block, label, text_block
+from cyclops_nb.display.settings import settings_blocks
+from cyclops_nb.messages import AssistantMessage, Message
+from cyclops_nb.render.escape import fragment, join, json_block, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import (
     UNKNOWN,
@@ -31,18 +31,27 @@ from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.usage import Usage
 
-__all__ = ["cost_words", "foot", "run_page", "usage_page"]
+__all__ = ["cost_words", "ending", "foot", "model_names", "run_page", "run_spans", "usage_page"]
 
 _RUNS = 60
-_CONFIGS = 5
-_SETTINGS = 60
-_SPECIAL = {"model", "host", "api", "tools", "system_prompt", "cyclops_nb"}
+_MODELS = 3
+_NUMBERS = range(4, 9)
 _COLUMNS = ("run", "messages", "model", "ended", "steps", "tokens in", "tokens out", "cost", "time", "started (UTC)")
 
 
 def cost_words(cost: float | None, *, complete: bool = True) -> str:
     """Return a cost as a fact, also when it is unknown."""
     return f"cost {UNKNOWN}" if cost is None else money(cost, complete=complete)
+
+
+def model_names(session: Session) -> list[str]:
+    """Return the models that answered in a session, the latest first, or those that were asked; some of many."""
+    answered = [
+        message.model for message in session.messages if isinstance(message, AssistantMessage) and message.model
+    ]
+    names = list(dict.fromkeys(reversed(answered or [run.model for run in session.runs])))
+    more = [f"{len(names) - _MODELS} more"] if len(names) > _MODELS else []
+    return [*(one_line(name) for name in names[:_MODELS]), *more]
 
 
 def usage_page(usage: Usage) -> Markup:
@@ -58,6 +67,7 @@ def usage_page(usage: Usage) -> Markup:
                 ("of them reasoning", number(usage.reasoning_tokens)),
                 ("all tokens", number(usage.total_tokens)),
             ],
+            numbers=[1],
             label="usage",
         ),
         kind="usage",
@@ -125,14 +135,14 @@ def foot(session: Session) -> Markup:
                 "tokens, cost and settings",
             ]
         )
-        parts.append(fold(summary, _runs_table(session, runs), *_settings(session, runs), kind="foot"))
+        parts.append(fold(summary, _runs_table(session, runs), *settings_blocks(session), kind="foot"))
     if session.metadata:
         parts.append(fold("metadata", json_block(dict(session.metadata), 4_000), kind="foot"))
     return join(parts)
 
 
 def _runs_table(session: Session, runs: Sequence[Run]) -> Markup:
-    spans = _spans(session.messages)
+    spans = run_spans(session.messages)
     shown = list(enumerate(runs))[-_RUNS:]
     rows = [_run_row(index, run, spans, inherited=run.session_id != session.id) for index, run in shown]
     footer = [_sum_row("all runs", session.usage, session.cost, runs)] if len(runs) > 1 else []
@@ -142,12 +152,16 @@ def _runs_table(session: Session, runs: Sequence[Run]) -> Markup:
     earlier = fragment('<div class="cy-note">{}</div>', f"… {count(len(runs) - len(shown), 'earlier run')} not listed")
     remarks = _remarks([(index, run) for index, run in shown if run.error or run.warnings][-20:])
     return join(
-        [earlier if len(shown) < len(runs) else "", table(_COLUMNS, rows, footer=footer, label="runs"), *remarks]
+        [
+            earlier if len(shown) < len(runs) else "",
+            table(_COLUMNS, rows, footer=footer, numbers=_NUMBERS, label="runs"),
+            *remarks,
+        ]
     )
 
 
-def _spans(messages: Sequence[Message]) -> dict[str, tuple[int, int]]:
-    """Return the first and the last message of each run."""
+def run_spans(messages: Sequence[Message]) -> dict[str, tuple[int, int]]:
+    """Return the first and the last message of each run, by the run's id."""
     spans: dict[str, tuple[int, int]] = {}
     for index, message in enumerate(messages):
         if message.run_id is not None:
@@ -195,54 +209,3 @@ def _sum_row(name: str, usage: Usage | None, cost: float | None, runs: Sequence[
     complete = all(run.usage_complete for run in runs)
     steps = number(sum(run.steps for run in runs))
     return [name, "", "", "", steps, *_amounts(usage, cost, complete=complete), seconds(sum(durations)), ""]
-
-
-def _settings(session: Session, runs: Sequence[Run]) -> list[Markup]:
-    """Return the settings that made the runs, the latest first."""
-    used: dict[str, list[int]] = {}
-    for index, run in reversed(list(enumerate(runs))):
-        if run.config is not None and run.config in session.configs:
-            used.setdefault(run.config, []).insert(0, index)
-    shown = [_setting(session.configs[key], numbers) for key, numbers in list(used.items())[:_CONFIGS]]
-    if len(used) > _CONFIGS:
-        rest = f"… {count(len(used) - _CONFIGS, 'earlier set')} of settings in session.configs"
-        shown.append(fragment('<div class="cy-note">{}</div>', rest))
-    return shown
-
-
-def _setting(config: Mapping[str, Any], runs: Sequence[int]) -> Markup:
-    some = ", ".join(f"[{index}]" for index in runs[:8]) + (" …" if len(runs) > 8 else "")  # noqa: PLR2004 - a line's worth
-    where = fragment(" at {}", label(str(config["host"]))) if config.get("host") else ""
-    summary = fragment(
-        "settings of {} {}: {}{}",
-        "run" if len(runs) == 1 else "runs",
-        some,
-        label(str(config.get("model", UNKNOWN))),
-        where,
-    )
-    prompt = config.get("system_prompt")
-    rows = [
-        (one_line(name, 60), _value(value)) for name, value in list(config.items())[:_SETTINGS] if name not in _SPECIAL
-    ]
-    rows += [(name, label(str(config[name]))) for name in ("api", "cyclops_nb") if config.get(name)]
-    tools = config.get("tools") or ()
-    return fold(
-        summary,
-        _titled("system prompt", text_block(str(prompt), 6_000)) if prompt else "",
-        table((), rows, label="settings") if rows else "",
-        fold(_tool_names(tools), json_block(tools, 6_000), kind="settings") if tools else "",
-        kind="settings",
-    )
-
-
-def _tool_names(tools: Sequence[Any]) -> Markup:
-    names = [str(tool.get("name", "")) if isinstance(tool, Mapping) else str(tool) for tool in tools[:20]]
-    return fragment("{}: {}", count(len(tools), "tool"), label(", ".join(names)))
-
-
-def _value(value: Any) -> Cell:
-    return json_block(value, 2_000) if isinstance(value, Mapping | list | tuple) else one_line(str(value), 500)
-
-
-def _titled(name: str, block: Markup) -> Markup:
-    return fragment('<div class="cy-label">{}</div>{}', name, block)

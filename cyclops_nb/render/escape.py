@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date
 from functools import lru_cache
 from numbers import Number
@@ -25,7 +24,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup, escape
 
-from cyclops_nb.render.text import cut, indented_json, left_out, one_line, size, visible
+from cyclops_nb.render.text import cut, indented_json, json_text, left_out, one_line, size, visible
 
 __all__ = [
     "LINK_REL",
@@ -230,13 +229,7 @@ def json_block(value: object, limit: int | None = 10_000) -> Markup:
       &#34;n&#34;: 1.50
     }</pre>
     """
-    if isinstance(value, str):
-        text: str = value
-    else:
-        try:
-            text = json.dumps(value, ensure_ascii=False, default=_jsonable)
-        except (TypeError, ValueError, RecursionError):
-            text = repr(value)
+    text = value if isinstance(value, str) else json_text(value)
     return text_block(indented_json(text) or text, limit)
 
 
@@ -268,7 +261,7 @@ def image(data: str, media_type: str, alt: str = "", limit: int = 8_000_000) -> 
     kind = media_type.strip().lower()
     if len(data) <= limit and _is_image(data, kind):
         start = Markup(f'<img class="cy-image" src="data:{kind};base64,{data}"')  # noqa: S704 - checked above
-        return start + fragment(' alt="{}">', one_line(alt, 300))
+        return start + fragment(' style="max-height:15em;max-width:100%" alt="{}">', one_line(alt, 300))
     count = size(len(data) * 3 // 4 - data[-2:].count("="))
     note = f"[{one_line(media_type, 60) or 'unknown type'}, {count}, not shown]"
     return fragment('<span class="cy-note">{}{}</span>', join([label(alt, 300), " "]) if alt.strip() else "", note)
@@ -345,12 +338,6 @@ def _check(template: str) -> None:
                 )
         if "{" in _QUOTED.sub("", tag):
             raise ValueError(f"The template {template!r} has a placeholder in a tag outside quotes. Quote it.")
-
-
-def _jsonable(value: Any) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, (set, frozenset)) else str(value)
 
 
 def _is_image(data: str, kind: str) -> bool:

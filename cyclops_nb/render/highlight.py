@@ -16,7 +16,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, _TokenType
 
-__all__ = ["CODE_CLASSES", "highlight"]
+__all__ = ["CODE_CLASSES", "highlight", "is_language"]
 
 CODE_CLASSES = {
     "cy-k": "keywords",
@@ -24,6 +24,7 @@ CODE_CLASSES = {
     "cy-c": "comments",
     "cy-n": "numbers",
     "cy-f": "names that are defined, keys and tags",
+    "cy-label": "what the block is called, if that is more than a language",
 }
 """The classes of code, and what has them."""
 
@@ -64,6 +65,7 @@ _LANGUAGES = {
     }.items()
     for name in names.split()
 }
+_PLAIN = {"", "text", "txt", "plain", "plaintext", "none"}
 _SPACE_RUN = re.compile(r"\s{300}")
 
 
@@ -98,6 +100,17 @@ def highlight(code: str, language: str) -> Markup:
         text = escape("".join(piece for _, piece in group))
         pieces.append(f'<span class="{name}">{text}</span>' if name and text.strip() else text)
     return Markup("").join(map(Markup, pieces))  # each is escaped above
+
+
+def is_language(name: str) -> bool:
+    """Tell whether a word names a language that gets colours, or one of the usual names of plain text.
+
+    Examples
+    --------
+    >>> is_language("Python"), is_language("src/app.py")
+    (True, False)
+    """
+    return name.lower() in _LANGUAGES or name.lower() in _PLAIN
 
 
 @lru_cache(maxsize=len(_LANGUAGES))

@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 
 from cyclops_nb.render.escape import LINK_REL, MATH_OFF, fragment, is_safe_url
 from cyclops_nb.render.formulas import MATH_ON, add_formulas
-from cyclops_nb.render.highlight import CODE_CLASSES, highlight
+from cyclops_nb.render.highlight import CODE_CLASSES, highlight, is_language
 from cyclops_nb.render.text import cut, left_out, visible
 
 __all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "to_html"]
@@ -114,10 +114,12 @@ def _filter_attribute(_tag: str, name: str, value: str) -> str | None:
 
 
 def _parser() -> MarkdownIt:
-    md = _Parser("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    settings = {"html": False, "linkify": False, "inline_definitions": True}
+    md = _Parser("commonmark", settings).enable(["table", "strikethrough"])
     md.core.ruler.push("images", _images_to_links)
     md.core.ruler.push("tasks", _mark_tasks)
     md.add_render_rule("fence", _render_fence)
+    md.add_render_rule("definition", _render_definition)
     add_formulas(md)
     return md
 
@@ -163,9 +165,20 @@ def _render_fence(
 ) -> str:
     token = tokens[idx]
     done = env["highlighted"] = env.get("highlighted", 0) + len(token.content)
-    language = (token.info.split() or [""])[0]
+    info = token.info.strip()
+    language = (info.split() or [""])[0]
     code = highlight(token.content, language) if done <= _HIGHLIGHTED else escape(token.content)
-    return f"<pre><code>{code}</code></pre>\n"
+    name = "" if language == info and is_language(info) else f'<div class="cy-label">{escape(info)}</div>'
+    return f"{name if info else ''}<pre><code>{code}</code></pre>\n"
+
+
+def _render_definition(
+    _self: RendererProtocol, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType
+) -> str:
+    """Show where a link leads that is defined apart from its text: else the line would be gone, used or not."""
+    given = tokens[idx].meta
+    title = f' "{escape(given["title"])}"' if given["title"] else ""
+    return f'<p>[{escape(given["label"])}]: <a href="{escape(given["url"])}">{escape(given["url"])}</a>{title}</p>\n'
 
 
 _PARSER: Final = _parser()

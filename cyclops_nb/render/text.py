@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
-__all__ = ["cut", "indented_json", "left_out", "one_line", "size", "visible"]
+__all__ = ["cut", "indented_json", "json_text", "left_out", "one_line", "size", "visible"]
 
 # bidirectional embeddings, overrides, isolates; the plain marks U+200E and U+200F stay, such text needs them
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -203,6 +205,36 @@ def indented_json(text: str) -> str | None:
         else:
             out.append(": " if mark == ":" else mark)
     return "".join(out)
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON in a line, or its repr if it cannot be JSON.
+
+    Parameters
+    ----------
+    value : object
+        Anything; what JSON does not have is written as a list or as text.
+
+    Returns
+    -------
+    str
+        Text that may have control characters in it.
+
+    Examples
+    --------
+    >>> json_text({"n": 1, "when": None}), json_text({2})
+    ('{"n": 1, "when": null}', '[2]')
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_jsonable)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def _jsonable(value: Any) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return sorted(value, key=repr) if isinstance(value, (set, frozenset)) else str(value)
 
 
 def _picture(char: str) -> str:

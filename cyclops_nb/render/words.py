@@ -37,6 +37,7 @@ _TO = "\N{EN DASH}"
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}")
 _SMALLEST = 1e-6  # dollars; below it more digits say nothing
 _CENT = 0.01
+_CENTISECOND = 0.01
 _MINUTE = 60
 _HOUR = 3600
 
@@ -92,13 +93,15 @@ def seconds(value: float | None) -> str:
 
     Examples
     --------
-    >>> seconds(0.25), seconds(1.234), seconds(75), seconds(7300)
-    ('0.25 s', '1.2 s', '1 min 15 s', '2 h 1 min')
+    >>> seconds(0.001), seconds(0.25), seconds(1.234), seconds(75), seconds(7300)
+    ('<0.01 s', '0.25 s', '1.2 s', '1 min 15 s', '2 h 1 min')
     """
     if value is None or not math.isfinite(value):
         return UNKNOWN
+    if value < _CENTISECOND:
+        return "<0.01 s" if value else "0 s"
     if value < 1:
-        return f"{value:.2f} s" if value else "0 s"
+        return f"{value:.2f} s"
     if value < _MINUTE - 0.05:
         return f"{value:.1f} s"
     whole = round(value)
@@ -231,7 +234,7 @@ def error_words(kind: str, message: str) -> str:
 
 
 def difference(value: float, first: float, *, of: str = "") -> str:
-    """Return by how much a number differs from the first of its row, or nothing if it does not.
+    """Return by how much a number differs from the first of its row, or nothing if both read the same.
 
     Parameters
     ----------
@@ -254,6 +257,8 @@ def difference(value: float, first: float, *, of: str = "") -> str:
     if not change or not math.isfinite(change):
         return ""
     words = {"money": money, "seconds": seconds}.get(of)
+    if words and words(value) == words(first):
+        return ""
     return ("+" if change > 0 else _MINUS) + (words(abs(change)) if words else f"{abs(change):,.0f}")
 
 

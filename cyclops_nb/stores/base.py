@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, overload, runtime_checkable
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.messages import Message, UserMessage
@@ -16,7 +16,7 @@ from cyclops_nb.session import Parent, Session
 from cyclops_nb.usage import Usage
 from cyclops_nb.values import Text, Timestamp, Value, now
 
-__all__ = ["SessionInfo", "SessionStore", "first_question", "newest_first", "session_info"]
+__all__ = ["SessionInfo", "SessionInfos", "SessionStore", "first_question", "newest_first", "session_info"]
 
 _TITLE_LENGTH = 80
 
@@ -85,6 +85,30 @@ class SessionInfo(Displayable, Value):
     """Whether it is an older conversation that was kept when another one took its id."""
 
 
+class SessionInfos(Displayable, list[SessionInfo]):
+    """What a store lists: a `list` like any other, which a notebook shows as a table.
+
+    Examples
+    --------
+    >>> SessionInfos() == []
+    True
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, key: SupportsIndex, /) -> SessionInfo: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> SessionInfos: ...
+    def __getitem__(self, key: SupportsIndex | slice, /) -> SessionInfo | SessionInfos:
+        """Return one of them, or some of them as such a list."""
+        return SessionInfos(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
+        """Show what a notebook gets as plain text; IPython would print any list by the reprs of what is in it."""
+        printer.text(self._repr_mimebundle_()["text/plain"])
+
+
 def first_question(messages: Iterable[object]) -> str:
     """Return the first question among `messages` on one line and cut, or an empty text.
 
@@ -114,6 +138,6 @@ def session_info(session: Session, message_count: int, question: str) -> Session
     )
 
 
-def newest_first(infos: Iterable[SessionInfo]) -> list[SessionInfo]:
+def newest_first(infos: Iterable[SessionInfo]) -> SessionInfos:
     """Return `infos` in the order in which stores list them."""
-    return sorted(infos, key=lambda info: (-info.updated_at.timestamp(), info.id))
+    return SessionInfos(sorted(infos, key=lambda info: (-info.updated_at.timestamp(), info.id)))

@@ -14,9 +14,11 @@ from cyclops_nb import (
     AgentConfig,
     AgentResponse,
     AssistantMessage,
+    InMemorySessionStore,
     Message,
     RunHandle,
     Session,
+    SessionInfo,
     TextPart,
     Tool,
     ToolCall,
@@ -118,3 +120,8 @@ def making(session: Session) -> None:
     assert_type(session.fork(at=2, title="Again"), Session)
     messages: list[Message] = [UserMessage("Hello")]
     session.messages.extend(messages)
+
+
+async def listing() -> None:
+    """Check that what a store lists is a list of what it tells."""
+    assert_type(await InMemorySessionStore().list(), list[SessionInfo])
