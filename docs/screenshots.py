@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python docs/screenshots.py
 
-It takes what ``pip install -e ".[ci]"`` installs, and Chromium. The notebook and the ways are those of the browser tests,
-in ``tests/look.py``.
+It takes what ``pip install -e ".[ci]"`` installs, and Chromium. The notebook and the ways are those of the browser
+tests, in ``tests/look.py``.
 """
 
 from __future__ import annotations

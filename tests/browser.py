@@ -53,9 +53,7 @@ class Lab:
         places = {"JUPYTER_DATA_DIR": kept, "JUPYTERLAB_SETTINGS_DIR": kept / "lab", "JUPYTERLAB_WORKSPACES_DIR": kept}
         settings = {**os.environ, **{name: str(place) for name, place in places.items()}}
         log = (self._folder / "lab.log").open("wb")
-        self._process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, cwd=self._folder, env=settings
-        )
+        self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self._folder, env=settings)
         log.close()
         address = f"http://127.0.0.1:{self._port}"
         wait_until(lambda: answers(f"{address}/api"))

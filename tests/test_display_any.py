@@ -28,7 +28,9 @@ def letters(text):
 def written(html):
     """Return the text of an output, and the addresses and titles of its links."""
     page = Page(str(html))
-    return " ".join([page.text, *(attributes.get(name, "") for attributes in page.tags("a") for name in ("href", "title"))])
+    return " ".join(
+        [page.text, *(attributes.get(name, "") for attributes in page.tags("a") for name in ("href", "title"))]
+    )
 
 
 def squeezed(text):

@@ -41,7 +41,9 @@ class TestSessionInfos:
             return await store.list()
 
         page, said = shown(asyncio.run(stored()))
-        assert page.text.startswith("2 sessions session messages runs tokens in tokens out cost stored (UTC) forked from")
+        assert page.text.startswith(
+            "2 sessions session messages runs tokens in tokens out cost stored (UTC) forked from"
+        )
         assert "Weather study-1 1 0 0 0 $0" in page.text
         assert said.startswith("2 sessions:\n")
         assert "Weather (session study-1)\n    1 message, 0 runs" in said
@@ -81,7 +83,7 @@ class TestSessionInfos:
         assert isinstance(given, list)
         assert given == list(given)
         assert repr(given) == repr(list(given))
-        assert given[0] is list(given)[0]
+        assert given[0] is next(iter(given))
         assert given[1:] == list(given)[1:]
         assert shown(given[:2])[0].text.startswith("2 sessions")
         for again in (copy.copy(given), copy.deepcopy(given), pickle.loads(pickle.dumps(given))):  # noqa: S301 - ours

@@ -161,7 +161,9 @@ class TestThemes:
             look.switch_theme(trusted, theme)
             shown[theme] = dict(trusted.evaluate(COLOURS))
             assert trusted.evaluate(FAINT_TEXTS) == []
-            trusted.locator(".jp-OutputArea-output .cy-session").first.screenshot(path=SCREENSHOTS / f"{theme[11:]}.png")
+            trusted.locator(".jp-OutputArea-output .cy-session").first.screenshot(
+                path=SCREENSHOTS / f"{theme[11:]}.png"
+            )
         dark, light = shown.values()
         assert [name for name in light if light[name] == dark[name]] == []
 
@@ -178,8 +180,10 @@ class TestThemes:
             "body { background: #fff }",
             "body { background: #111; color: #ddd }",
             ":root { --vscode-editor-foreground: #3b3b3b; --vscode-debugTokenExpression-string: #a31515 }",
-            "html { background: #1f1f1f; --vscode-editor-foreground: #ccc; --vscode-panel-border: #2b2b2b;"
-            " --vscode-debugTokenExpression-string: #ce9178 } a { color: #4daafc }",
+            (
+                "html { background: #1f1f1f; --vscode-editor-foreground: #ccc; --vscode-panel-border: #2b2b2b;"
+                " --vscode-debugTokenExpression-string: #ce9178 } a { color: #4daafc }"
+            ),
         ],
         ids=["white", "black", "vscode-light", "vscode-dark"],
     )
@@ -210,7 +214,9 @@ class TestUntrusted:
         lines = messages.evaluate_all("all => all.map((it) => getComputedStyle(it).borderTopWidth)")
         assert set(lines) == {"1px"}
         grounds = {
-            role: untrusted.locator(f".cy-session .cy-{role}").first.evaluate("it => getComputedStyle(it).backgroundColor")
+            role: untrusted.locator(f".cy-session .cy-{role}").first.evaluate(
+                "it => getComputedStyle(it).backgroundColor"
+            )
             for role in ("user", "assistant")
         }
         assert grounds["user"] != grounds["assistant"]
@@ -219,7 +225,9 @@ class TestUntrusted:
     def test_bounds_pictures_and_sets_text_to_the_left(self, untrusted):
         """A picture is no larger than in the trusted view; only numbers stand to the right."""
         assert untrusted.locator(".cy-image").first.evaluate("it => getComputedStyle(it).maxHeight") != "none"
-        sides = untrusted.locator(".cy-columns td").evaluate_all("all => all.map((it) => getComputedStyle(it).textAlign)")
+        sides = untrusted.locator(".cy-columns td").evaluate_all(
+            "all => all.map((it) => getComputedStyle(it).textAlign)"
+        )
         assert set(sides) == {"left"}
 
 
