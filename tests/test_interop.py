@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import nbclient
 import nbformat
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -245,7 +246,7 @@ class TestSessionsInNotebook:
     def test_need_a_notebook(self, path, data):
         """Anything else is refused in words that name the file."""
         path.write_bytes(data)
-        with pytest.raises(SessionFormatError, match="work.ipynb"):
+        with pytest.raises(SessionFormatError, match="work"):
             sessions_in_notebook(path)
 
     def test_come_out_of_a_stored_session(self, tmp_path):
@@ -439,7 +440,6 @@ class TestRealNotebook:
 
     def test_gives_its_sessions_back(self, path):
         """From `run`, `run_with_response` and a fork, as JupyterLab saves what was shown."""
-        nbclient = pytest.importorskip("nbclient")
         with ScriptedServer(lambda request: text(f"answer to {request.messages[-1]['content']}")) as server:
             cells = [
                 CODE.format(url=server.base_url),

@@ -116,7 +116,9 @@ def found_text(found: FoundSessions) -> str:
 
 
 def _told(found: FoundSessions) -> list[SessionInfo]:
-    infos = (session_info(session, len(session.messages), first_question(session.messages)) for session in found)
     return [
-        info.model_copy(update={"updated_at": session.created_at}) for info, session in zip(infos, found, strict=True)
+        session_info(session, len(session.messages), first_question(session.messages)).model_copy(
+            update={"updated_at": session.created_at}
+        )
+        for session in found
     ]
