@@ -28,6 +28,9 @@ _PLACES = {
     ],
     "frames": ["messages_frame", "runs_frame"],
     "handle": ["RunHandle"],
+    "interop.export": ["export_notebook"],
+    "interop.strip": ["Stripped", "strip"],
+    "interop.working_notebook": ["FoundSessions", "sessions_in_notebook"],
     "messages": [
         "AnyMessage", "AssistantMessage", "FilePart", "ImagePart", "Message", "Part", "ReasoningPart",
         "SummaryMessage", "TextPart", "ToolCall", "ToolMessage", "UserMessage",

@@ -110,6 +110,11 @@ from cyclops_nb.frames import (
     runs_frame as runs_frame,
 )
 from cyclops_nb.handle import RunHandle as RunHandle
+from cyclops_nb.interop.export import export_notebook as export_notebook
+from cyclops_nb.interop.strip import Stripped as Stripped
+from cyclops_nb.interop.strip import strip as strip
+from cyclops_nb.interop.working_notebook import FoundSessions as FoundSessions
+from cyclops_nb.interop.working_notebook import sessions_in_notebook as sessions_in_notebook
 from cyclops_nb.messages import (
     AnyMessage as AnyMessage,
 )

@@ -16,10 +16,10 @@ class Displayable:
 
     __slots__ = ()
 
-    def _repr_mimebundle_(self, **_wishes: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_wishes: Any) -> dict[str, Any]:
         from cyclops_nb.display.register import mimebundle
 
         return mimebundle(self)
 
     def _repr_html_(self) -> str:
-        return self._repr_mimebundle_()["text/html"]
+        return str(self._repr_mimebundle_()["text/html"])

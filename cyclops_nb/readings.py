@@ -199,7 +199,7 @@ def output_of(response: AgentResponse) -> Any:
     raise_failure(response)
     if response.output is not response.content:
         return response.output
-    return Answer(response.content)
+    return Answer(response.content, response)
 
 
 def raise_failure(response: AgentResponse) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
@@ -17,13 +17,33 @@ __all__ = ["AgentResponse", "Answer"]
 class Answer(Displayable, str):
     """The text of an answer: a `str` like any other, which a notebook shows as Markdown.
 
+    Parameters
+    ----------
+    text : str
+        The text.
+    response : AgentResponse, optional
+        What it is the answer of; copies of the text do not have it.
+
     Examples
     --------
     >>> Answer("**Hello**") == "**Hello**"
     True
     """
 
-    __slots__ = ()
+    __slots__ = ("response",)
+
+    response: AgentResponse | None
+    """All that came of the run."""
+
+    def __new__(cls, text: object = "", response: AgentResponse | None = None) -> Self:
+        """Make one of a text."""
+        new = super().__new__(cls, text)
+        new.response = response
+        return new
+
+    def __reduce__(self) -> tuple[type[Answer], tuple[str]]:
+        """Copy and pickle the text alone."""
+        return Answer, (str.__str__(self),)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
         """Show the text itself; IPython would print any str as a quoted literal."""
@@ -55,6 +75,11 @@ class AgentResponse(Displayable):
     """Text of a completion that was cut off; it stands in no transcript."""
     session: Session = field(default_factory=Session, repr=False)
     """The session that was extended; a fresh one if none was given."""
+    start: int = field(default=0, repr=False)
+    """The index that the first of `messages` had in the session when the run ended, counted back from the last one:
+    where that comes to stand before the session's first message, a compaction in the run has summed it up."""
+    runs: tuple[Run, ...] = field(default=(), repr=False)
+    """The record of the run, followed by those of the compactions that it needed."""
 
     @property
     def id(self) -> str:

@@ -20,7 +20,7 @@ MODULES = {
 ROWS = [
     {
         "_version", "errors", "values", "displayable", "usage", "parts", "messages", "runs", "pricing", "events", "accumulator",
-        "transcript", "session", "tools", "config", "media", "files", "pictures", "content", "response", "threads",
+        "transcript", "session", "family", "tools", "config", "media", "files", "pictures", "content", "response", "threads",
     },
     {"render"},
     {"stores"},

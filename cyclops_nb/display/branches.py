@@ -130,7 +130,7 @@ class Comparison(Displayable):
     """What is compared, in the order it was given."""
 
     def __str__(self) -> str:
-        return self._repr_mimebundle_()["text/plain"]
+        return str(self._repr_mimebundle_()["text/plain"])
 
     @property
     def labels(self) -> list[str]:

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from cyclops_nb.display.html import Cell, facts, head, page, table
+from cyclops_nb.display.html import Cell, facts, head, notice, page, table
+from cyclops_nb.interop.working_notebook import FoundSessions
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import UNKNOWN, count, moment, money, number, short_id, tokens
-from cyclops_nb.stores.base import SessionInfo
+from cyclops_nb.stores.base import SessionInfo, first_question, session_info
 
-__all__ = ["info_page", "info_text", "infos_page", "infos_text"]
+__all__ = ["found_page", "found_text", "info_page", "info_text", "infos_page", "infos_text"]
 
 _ROWS = 200
+_PIECES = 20
 _COLUMNS = ("session", "messages", "runs", "tokens in", "tokens out", "cost", "stored (UTC)", "forked from")
 _NUMBERS = range(1, 6)
 
@@ -53,15 +55,18 @@ def info_text(info: SessionInfo) -> str:
 
 def infos_page(infos: Sequence[SessionInfo]) -> Markup:
     """Return a list of sessions as HTML."""
+    return page(*_table(infos), kind="infos")
+
+
+def _table(infos: Sequence[SessionInfo]) -> list[Markup | str]:
     shown = list(infos[:_ROWS])
     rest = len(infos) - len(shown)
     rows = [_row(info) for info in shown]
-    return page(
+    return [
         head(count(len(infos), "session")),
         table(_COLUMNS, rows, numbers=_NUMBERS, label="sessions") if rows else "",
         fragment('<div class="cy-note">{}</div>', _more(rest)) if rest else "",
-        kind="infos",
-    )
+    ]
 
 
 def _row(info: SessionInfo) -> list[Cell]:
@@ -95,3 +100,25 @@ def _after(info: SessionInfo) -> str:
     if info.parent is None or not info.parent.message_count:
         return " before the first message"
     return f" after message [{info.parent.message_count - 1}]"
+
+
+def found_page(found: FoundSessions) -> Markup:
+    """Return sessions that were found in a notebook as HTML: a table, and what is missing."""
+    pieces = found.missing[:_PIECES]
+    more = [f"… {count(len(found.missing) - len(pieces), 'more piece')} missing"] if found.missing[_PIECES:] else []
+    notices = [notice(one_line(text, 500)) for text in (*map(str, pieces), *more)]
+    return page(*_table(_told(found)), *notices, kind="infos")
+
+
+def found_text(found: FoundSessions) -> str:
+    """Return sessions that were found in a notebook in words."""
+    return "\n".join([infos_text(_told(found)), *(f"Missing: {one_line(str(piece), 500)}" for piece in found.missing)])
+
+
+def _told(found: FoundSessions) -> list[SessionInfo]:
+    return [
+        session_info(session, len(session.messages), first_question(session.messages)).model_copy(
+            update={"updated_at": session.created_at}
+        )
+        for session in found
+    ]

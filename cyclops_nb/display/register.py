@@ -17,12 +17,14 @@ from cyclops_nb.display.branches import Comparison
 from cyclops_nb.display.comparison import comparison_page, comparison_text
 from cyclops_nb.display.conversation import message_page
 from cyclops_nb.display.html import notice, page
-from cyclops_nb.display.infos import info_page, info_text, infos_page, infos_text
+from cyclops_nb.display.infos import found_page, found_text, info_page, info_text, infos_page, infos_text
 from cyclops_nb.display.plain import message_text, run_text, session_text, shortened, usage_text
 from cyclops_nb.display.responses import answer_page, handle_page, handle_text, response_page, response_text
 from cyclops_nb.display.transcript import session_page
 from cyclops_nb.display.usage_table import run_page, usage_page
 from cyclops_nb.handle import RunHandle
+from cyclops_nb.interop.run_record import MEDIA_TYPE, run_record
+from cyclops_nb.interop.working_notebook import FoundSessions
 from cyclops_nb.messages import AssistantMessage, SummaryMessage, ToolMessage, UserMessage
 from cyclops_nb.render.escape import text_block
 from cyclops_nb.response import AgentResponse, Answer
@@ -63,7 +65,7 @@ def register(kind: type, html: Callable[[Any], Markup], text: Callable[[Any], st
     view.register(kind)(lambda value: View(html(value), text(value)))
 
 
-def mimebundle(value: object) -> dict[str, str]:
+def mimebundle(value: object) -> dict[str, Any]:
     """Return how `value` looks in a notebook.
 
     Parameters
@@ -74,7 +76,8 @@ def mimebundle(value: object) -> dict[str, str]:
     Returns
     -------
     dict
-        ``text/html`` and ``text/plain``.
+        ``text/html`` and ``text/plain``; of what came of a run also its record, from which `sessions_in_notebook`
+        puts the session together.
 
     Examples
     --------
@@ -85,7 +88,17 @@ def mimebundle(value: object) -> dict[str, str]:
         shown = view(value)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not hide the value
         shown = _fallback(value, error)
-    return {"text/html": str(shown.html), "text/plain": shown.text}
+    return {**_record(value), "text/html": str(shown.html), "text/plain": shown.text}
+
+
+def _record(value: object) -> dict[str, Any]:
+    response = value.response if isinstance(value, Answer | RunHandle) else value
+    if not isinstance(response, AgentResponse):
+        return {}
+    try:
+        return {MEDIA_TYPE: run_record(response).model_dump(mode="json")}
+    except Exception:  # noqa: BLE001 - whatever it is, it must not hide the value
+        return {}
 
 
 def _fallback(value: object, error: Exception) -> View:
@@ -111,6 +124,7 @@ register(Run, run_page, run_text)
 register(Usage, usage_page, usage_text)
 register(SessionInfo, info_page, info_text)
 register(SessionInfos, infos_page, infos_text)
+register(FoundSessions, found_page, found_text)
 register(RunHandle, handle_page, handle_text)
 register(AgentResponse, response_page, response_text)
 register(Answer, answer_page, str)

@@ -309,6 +309,11 @@ class RunState:
         last = self.messages[-1] if self.messages else None
         return last.text if isinstance(last, AssistantMessage) else ""
 
+    def _runs_of_this(self) -> tuple[Run, ...]:
+        """Return the record of the run, and those of the compactions within it."""
+        places = [place for place, run in enumerate(self.session.runs) if run.id == self.run.id]
+        return tuple(self.session.runs[places[-1] :]) if places else (self.run,)
+
     def response(self) -> AgentResponse:
         """Return what came of the run."""
         content = self.content()
@@ -321,4 +326,6 @@ class RunState:
             error=self.error or (self.interrupt if self.run.stop_reason == "cancelled" else None),
             partial=self.filters.text_or(self.completion.text, "") if self.completion is not None else "",
             session=self.session,
+            start=len(self.session.messages) - len(self.messages),
+            runs=self._runs_of_this(),
         )

@@ -21,7 +21,7 @@ from cyclops_nb.stores.notebooks.layout import LastCell, Layout, laid_out
 from cyclops_nb.stores.notebooks.reading import Reading
 from cyclops_nb.stores.notebooks.style import Style
 
-__all__ = ["FootWriter", "arranged"]
+__all__ = ["FootWriter", "around", "arranged"]
 
 FootWriter = Callable[[Style, str, Mapping[str, Any]], Foot]
 
@@ -69,15 +69,28 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
         message_cell(style, message, index, cell_id(message.id, ids)) for index, message in enumerate(session.messages)
     ]
     last = LastCell(names[1], NEW_FOOT)
-    metadata = {
-        "kernelspec": _KERNEL,
-        "language_info": _LANGUAGE,
-        KEY: {"created_at": session.model_dump(mode="json")["created_at"], "id": session.id, "version": VERSION},
-    }
+    data = {"created_at": session.model_dump(mode="json")["created_at"], "id": session.id, "version": VERSION}
+    before, behind = around(style, cells, data)
+    return laid_out(before, last, write_foot(style, *last), ("", ""), behind, style, ids)
+
+
+def around(style: Style, cells: Sequence[str], data: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what stands before and behind the last cell of a new notebook.
+
+    Parameters
+    ----------
+    style : Style
+        How it is written.
+    cells : sequence of str
+        The texts of the cells before it.
+    data : mapping
+        What stands in the notebook's metadata under this library's key.
+    """
+    metadata = {"kernelspec": _KERNEL, "language_info": _LANGUAGE, KEY: data}
     mark = "\0"
     rest = {"metadata": style.text(metadata, 1), "nbformat": str(FORMAT[0]), "nbformat_minor": str(FORMAT[1])}
     before, _, behind = style.object({"cells": style.array([*cells, mark], 1), **rest}, 0).partition(mark)
-    return laid_out(before, last, write_foot(style, *last), ("", ""), f"{behind}\n", style, ids)
+    return before, f"{behind}\n"
 
 
 def _head(style: Style, session: Session, name: str, old: dict[str, Any] | None = None) -> str:

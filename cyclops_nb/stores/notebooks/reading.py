@@ -20,7 +20,10 @@ from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.stores.notebooks.portable import plain
 from cyclops_nb.transcript import find_problems
 
-__all__ = ["MessageCell", "Reading", "read", "session_cells"]
+__all__ = ["EXPORT", "MessageCell", "Reading", "read", "read_export", "session_cells"]
+
+EXPORT = "export"
+"""The kind of a notebook to hand out, which holds several sessions one behind the other."""
 
 _MESSAGES = TypeAdapter(list[AnyMessage], config=ConfigDict(defer_build=True))
 _SHOWN = 200
@@ -114,9 +117,42 @@ def read(data: bytes, session_id: str | None, where: str) -> Reading:
         If it was edited in such a way that no conversation is left; the cell is named.
     """
     document = parse(data, where)
-    found: dict[str, list[tuple[int, Mapping[str, Any]]]] = {"head": [], "message": [], "foot": []}
+    if document.ours is not None and document.ours.get("kind") == EXPORT:
+        raise SessionFormatError(
+            f"{where} holds sessions that were written to be handed out, and is not this store's; it was left untouched: "
+            "sessions_in_notebook reads it"
+        )
+    found = _Cells()
     for number, kind, cell in session_cells(document, where):
         found.get(kind, []).append((number, cell))
+    return _read(document, found, session_id, where)
+
+
+class _Cells(dict[str, list[tuple[int, Mapping[str, Any]]]]):
+    """The cells of a session with their numbers, by their kinds."""
+
+    def __init__(self) -> None:
+        super().__init__({"head": [], "message": [], "foot": []})
+
+
+def read_export(document: Document, where: str) -> list[tuple[Session, int]]:
+    """Return the sessions in a notebook to hand out, and how many messages each has from its origin, left off there."""
+    groups = [_Cells()]
+    for number, kind, cell in session_cells(document, where):
+        groups[-1].get(kind, []).append((number, cell))
+        if kind == "foot":
+            groups.append(_Cells())
+    if groups[-1]["head"] or groups[-1]["message"]:
+        raise TranscriptError(f"{where} lacks the last cell of its last session, which holds runs and settings: {_UNDO}")
+    found = []
+    for group in groups[:-1]:
+        session = _read(document, group, None, where).session
+        shared = group["head"][0][1].get("shared", 0) if group["head"] else 0
+        found.append((session, shared if type(shared) is int else 0))
+    return found
+
+
+def _read(document: Document, found: _Cells, session_id: str | None, where: str) -> Reading:
     foot, foot_data = _foot(found["foot"], where)
     session = _session(foot_data, session_id, f"{where}, cells[{foot}],")
     _refuse_doubles(found["message"], where)

@@ -1,0 +1,160 @@
+"""Takes what this library keeps beside what is read out of a notebook, before it is shared."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cyclops_nb.errors import SessionConflictError
+from cyclops_nb.interop.run_record import MEDIA_TYPE
+from cyclops_nb.render.words import count
+from cyclops_nb.stores.files import read, replacement, stamp_of
+from cyclops_nb.stores.notebooks.document import KEY, Document, parse
+
+__all__ = ["Stripped", "strip"]
+
+_ROOT = 'class="cy '
+"""How the outermost element of each output of ours begins."""
+
+
+@dataclass(frozen=True)
+class Stripped:
+    """What was taken out of a notebook.
+
+    Examples
+    --------
+    >>> print(Stripped(Path("study.ipynb"), records=2))
+    study.ipynb: removed the records of 2 runs
+    """
+
+    path: Path
+    """The notebook."""
+    records: int = 0
+    """Records of runs in outputs."""
+    outputs: int = 0
+    """Whole outputs."""
+    cells: int = 0
+    """Cells with the data of a message or a session."""
+    is_session: bool = False
+    """Whether the notebook held sessions: it can be read as before, but no longer be loaded."""
+    widgets: bool = False
+    """Whether the notebook held the state of widgets."""
+
+    def __str__(self) -> str:
+        told = [
+            f"the records of {count(self.records, 'run')}" if self.records else "",
+            f"{count(self.outputs, 'output')}" if self.outputs else "",
+            f"the data of {count(self.cells, 'cell')}" if self.cells else "",
+            "the state of widgets" if self.widgets else "",
+        ]
+        what = ", ".join(text for text in told if text)
+        note = "; it reads as before, but no session can be loaded from it any more" if self.is_session else ""
+        return f"{self.path}: removed {what}{note}" if what or note else f"{self.path}: there was nothing to remove"
+
+
+def strip(path: str | os.PathLike[str], *, outputs: bool = False) -> Stripped:
+    """Take session data out of a notebook: what this library keeps in it beside what is read.
+
+    These are the records of runs in outputs (messages with reasoning and tool results, settings with the system
+    prompt), the data of stored and exported sessions in the metadata of notebook and cells, and the state of widgets.
+    All else stays as it is: sources, and what is seen, unless `outputs` says so.
+
+    Parameters
+    ----------
+    path : str or path
+        A notebook of version 4 of the format; close its tab first.
+    outputs : bool
+        Whether outputs that show conversations are taken out as well.
+
+    Returns
+    -------
+    Stripped
+        What was removed; print it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    SessionFormatError
+        If it is no notebook; it is left as it is.
+    SessionConflictError
+        If something else wrote to it meanwhile; that is left as it is.
+    OSError
+        If it cannot be written; it is as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = export_notebook(Session("study-1"), Path(folder) / "study.ipynb")
+    ...     strip(path).cells, strip(path).cells
+    (2, 0)
+    """
+    path = Path(path)
+    found = read(path)
+    if found is None:
+        raise FileNotFoundError(f"there is no notebook {str(path)!r}")
+    data, info = found
+    document = parse(data, repr(str(path)))
+    notebook = json.loads(document.text.lstrip("\ufeff"))
+    stripped = _without_session_data(notebook, path, outputs=outputs)
+    if stripped != Stripped(path):
+        with replacement(path, _written(notebook, document)) as move:
+            if stamp_of(path.stat()) != stamp_of(info):
+                raise SessionConflictError(f"{str(path)!r} was changed by someone else meanwhile; it was left as it is")
+            move()
+    return stripped
+
+
+def _without_session_data(notebook: dict[str, Any], path: Path, *, outputs: bool) -> Stripped:
+    records = shown = cells = 0
+    for cell in notebook["cells"]:
+        cells += _metadata(cell).pop(KEY, None) is not None
+        kept = []
+        for output in cell.get("outputs", ()):
+            bundle = output.get("data") if isinstance(output, dict) else None
+            bundle = bundle if isinstance(bundle, dict) else {}
+            is_run = bundle.pop(MEDIA_TYPE, None) is not None
+            records += is_run
+            if outputs and (is_run or _is_of_ours(bundle)):
+                shown += 1
+            else:
+                kept.append(output)
+        if "outputs" in cell:
+            cell["outputs"] = kept
+    metadata = _metadata(notebook)
+    return Stripped(
+        path,
+        records=records,
+        outputs=shown,
+        cells=cells,
+        is_session=metadata.pop(KEY, None) is not None,
+        widgets=metadata.pop("widgets", None) is not None,
+    )
+
+
+def _metadata(of: dict[str, Any]) -> dict[str, Any]:
+    metadata = of.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _is_of_ours(bundle: dict[str, Any]) -> bool:
+    html = bundle.get("text/html", "")
+    return _ROOT in ("".join(map(str, html)) if isinstance(html, list) else str(html))
+
+
+def _written(notebook: dict[str, Any], document: Document) -> bytes:
+    """Return the notebook in the style in which it was written, keys in their old order."""
+    style = document.style
+    text = json.dumps(
+        notebook,
+        ensure_ascii=style.is_ascii,
+        indent=style.indent,
+        separators=(style.comma if style.indent is None else ",", style.key_separator),
+    )
+    end = document.text[len(document.text.rstrip()) :]
+    mark = "\ufeff" if document.text.startswith("\ufeff") else ""
+    return f"{mark}{text.replace(chr(10), style.newline)}{end}".encode()
