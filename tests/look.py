@@ -81,13 +81,14 @@ def outputs(notebook):
 
 
 _CHANCE = re.compile(
-    r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00)?|(?:<|&lt;)?\d+\.\d+ s\b|\b0\.\d{3,}\b"
+    r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00)?|"
+    r"(?:<|&lt;)?\d+\.\d+ s\b|(?<=\"duration\": )[\d.e-]+|(?<![$\w.])\d\.\d{3,}(?:e-\d+)?"
 )
 
 
 def steady(shown):
-    """Return outputs without what differs from run to run: random ids, moments and durations, and their widths."""
-    return json.loads(re.sub(" +", " ", _CHANCE.sub("~", json.dumps(shown))))
+    """Return outputs as texts without what differs from run to run: random ids, moments and durations, and their widths."""
+    return [re.sub(" +", " ", _CHANCE.sub("~", json.dumps(cell, indent=1))) for cell in shown]
 
 
 def save(notebook, folder):
