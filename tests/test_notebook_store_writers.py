@@ -12,7 +12,8 @@ from stored import add, load, names, save, say, talk
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
-from cyclops_nb.messages import UserMessage
+from cyclops_nb.messages import AssistantMessage, UserMessage
+from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from notebooks import (
     cell_of,
@@ -397,3 +398,27 @@ class TestStyle:
         assert path.read_bytes() == before
         add(store, session, say(session))
         check_valid(path)
+
+    def test_jupyterlab_gives_no_noise(self, store, path):
+        """Numbers are written as a browser writes them, 0 for 0.0, and come back as what they were."""
+        session = talk()
+        session.configs["c"] = {"temperature": 1.0, "seed": 1}
+        session.metadata.update({"a": 2.0, "b": [-0.0, 1e22, 0.5]})
+        session.messages.append(AssistantMessage("x", cost=0.0, duration=3.0, metadata={"score": 1.0}))
+        session.runs.append(Run(session_id="study-1", model="m", cost=1e16, duration=2.0, stop_reason="completed"))
+        save(store, session)
+        before = path.read_bytes()
+        path.write_text(
+            json.dumps(in_browser(read(path)), indent=1, ensure_ascii=False, sort_keys=True) + "\n", "utf-8"
+        )
+        assert path.read_bytes() == before
+        assert load(NotebookSessionStore(path.parent)).model_dump_json() == session.model_dump_json()
+
+
+def in_browser(value):
+    """Return JSON data as they come back from JavaScript, in which 1.0 is 1."""
+    if isinstance(value, dict):
+        return {key: in_browser(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [in_browser(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e21 else value
