@@ -5,6 +5,7 @@ import subprocess
 import warnings
 
 import nbformat
+from hypothesis import strategies as st
 from pictures import drawn, encoded
 
 from cyclops_nb.messages import (
@@ -22,6 +23,15 @@ from cyclops_nb.session import Session
 from cyclops_nb.usage import Usage
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+PIECES = st.sampled_from([
+    "a", "b c", " ", "\t", "    ", "\n", "\n\n", "\r\n", "\r", "`", "```", "````", "~~~", "```py\n", "$", "$$", "$x^2$",
+    "\\(", "\\)", "<details>", "</details>", "<b>", "<!--", "- ", "1. ", "> ", "# ", "|", "---", "\\", "&lt;", "![a](b)",
+    "[a](b)", "[a]: b", "\u2028", "\x0b", "\x0c", "\x1c", "\x85", "\x00", "\x1b", "\ufeff", "\u202e", "é", "😀", "<pre>",
+    "</pre>", "*", "_",
+])  # fmt: skip
+MARKDOWN = st.lists(PIECES, max_size=12).map("".join)
+"""Any text of what means something in Markdown, in HTML or to a program that splits lines."""
 
 
 def conversation():

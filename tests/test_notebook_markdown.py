@@ -12,7 +12,6 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from stored import save
 from strategies import moderate
-from test_notebook_store import MARKDOWN
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.messages import AssistantMessage, ReasoningPart, TextPart, ToolCall, ToolMessage, UserMessage
@@ -20,7 +19,7 @@ from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.cells import head_lines, message_lines
 from cyclops_nb.stores.notebooks.markdown import SourceLine, inert, source_lines
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
-from notebooks import PNG, conversation
+from notebooks import MARKDOWN, PNG, conversation
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -12,9 +12,8 @@ import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stored import add, load, names, save, say, talk
+from stored import add, bytes_read, load, names, save, say, talk
 from strategies import any_transcripts, moderate, sessions
-from test_file_store_list import bytes_read
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.errors import InputError, SessionNotFoundError
@@ -34,7 +33,19 @@ from cyclops_nb.session import Parent, Session
 from cyclops_nb.stores import notebook as store_module
 from cyclops_nb.stores import read_session
 from cyclops_nb.usage import Usage
-from notebooks import PNG, cell_of, changed_lines, check_valid, conversation, note, put_in, read, source, write
+from notebooks import (
+    MARKDOWN,
+    PNG,
+    cell_of,
+    changed_lines,
+    check_valid,
+    conversation,
+    note,
+    put_in,
+    read,
+    source,
+    write,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -49,13 +60,6 @@ def path(folder):
     return folder / "study-1.ipynb"
 
 
-PIECES = st.sampled_from([
-    "a", "b c", " ", "\t", "    ", "\n", "\n\n", "\r\n", "\r", "`", "```", "````", "~~~", "```py\n", "$", "$$", "$x^2$",
-    "\\(", "\\)", "<details>", "</details>", "<b>", "<!--", "- ", "1. ", "> ", "# ", "|", "---", "\\", "&lt;", "![a](b)",
-    "[a](b)", "[a]: b", "\u2028", "\x0b", "\x0c", "\x1c", "\x85", "\x00", "\x1b", "\ufeff", "\u202e", "é", "😀", "<pre>",
-    "</pre>", "*", "_",
-])  # fmt: skip
-MARKDOWN = st.lists(PIECES, max_size=12).map("".join)
 MESSAGES = st.one_of(
     st.builds(UserMessage, MARKDOWN),
     st.builds(SummaryMessage, MARKDOWN, st.just(3)),

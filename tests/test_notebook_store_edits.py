@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored import add, load, save, say, talk
 from strategies import moderate
-from test_notebook_store import MARKDOWN
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.errors import TranscriptError
@@ -20,6 +19,7 @@ from cyclops_nb.messages import (
 )
 from cyclops_nb.session import Session
 from notebooks import (
+    MARKDOWN,
     PNG,
     cell_of,
     check_valid,

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from browser import SCREENSHOTS, SECONDS, Lab, open_notebook, wait_until
-from notebooks import ACTIVE, hostile_conversation
 from scenarios import agent_for
 from stored import load, save
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.testing import ScriptedServer, text
+from notebooks import ACTIVE, hostile_conversation
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
