@@ -138,6 +138,11 @@ def check_valid(path):
     assert f"{nbformat.writes(notebook)}\n".encode() == path.read_bytes()
 
 
+def git(folder, *arguments):
+    """Return what git prints."""
+    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
 def changed_lines(before, after, folder):
     """Return how many lines git says were added and removed, and the lines that were removed."""
     (folder / "a").write_bytes(before)
@@ -159,11 +164,11 @@ HOSTILE = (
 )
 """What does something in a page that obeys it, in one line."""
 ACTIVE = ", ".join(
-    f".jp-Notebook .jp-MarkdownOutput {active}"
+    f".jp-MarkdownOutput {active}"
     for active in ("script", "iframe", "style", "link", "meta", "base", "form", "img[src^=http]", "[onerror]", "[onload]",
                    "[ontoggle]", "a[href^=javascript]")
 )  # fmt: skip
-"""Finds elements of ours in JupyterLab that do something."""
+"""Finds elements in Markdown cells, as JupyterLab and nbconvert show them, that do something."""
 
 
 def hostile_conversation():

@@ -40,6 +40,7 @@ from notebooks import (
     changed_lines,
     check_valid,
     conversation,
+    git,
     note,
     put_in,
     read,
@@ -303,6 +304,25 @@ class TestAlwaysTheSame:
         )
         assert len(removed) < 12
         assert not [line for line in removed if '"id"' in line or '"index"' in line]
+
+    def test_git_counts_what_is_new(self, store, path):
+        """For git a new turn is its lines, and a few changed ones in the last cell."""
+        session = talk(30)
+        save(store, session)
+        git(path.parent, "init", "--quiet")
+        git(path.parent, "add", path.name)
+        before = path.read_bytes()
+        for turns in (1, 2):
+            add(store, session, say(session))
+            added, removed, _ = git(path.parent, "diff", "--numstat").split()
+            assert int(removed) <= 8
+            assert int(added) <= 8 + 130 * turns
+        foot = before.rindex(b'"id": "foot"')
+        assert path.read_bytes().startswith(before[: before.rindex(b"\n  {", 0, foot)])
+        git(path.parent, "add", path.name)
+        save(store, session)
+        save(NotebookSessionStore(path.parent), load(store))
+        assert git(path.parent, "diff", "--numstat") == ""
 
     def test_a_save_changes_what_has_changed(self, store, path, tmp_path):
         """A truncated session takes cells out and leaves the others."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
-from browser import SCREENSHOTS, SECONDS, Lab, open_notebook, wait_until
+from browser import SCREENSHOTS, SECONDS, Lab, open_notebook, wait_until, watch
+from nbconvert import HTMLExporter
 from scenarios import agent_for
 from stored import load, save
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.testing import ScriptedServer, text
-from notebooks import ACTIVE, hostile_conversation
+from notebooks import ACTIVE, git, hostile_conversation
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -162,8 +162,35 @@ class TestEditing:
 
     def test_opening_and_saving_gives_no_noise(self, page, folder):
         """A notebook that was opened and saved without an edit is the same file for git."""
-        for command in (["init", "--quiet"], ["add", "study-1.ipynb"]):
-            subprocess.run(["git", *command], cwd=folder, check=True)
+        git(folder, "init", "--quiet")
+        git(folder, "add", "study-1.ipynb")
         save_in_jupyter(page, folder / "study-1.ipynb")
-        done = subprocess.run(["git", "diff", "--numstat"], cwd=folder, check=True, capture_output=True, text=True)
-        assert done.stdout == ""
+        assert git(folder, "diff", "--numstat") == ""
+
+
+class TestPage:
+    """The page that nbconvert makes of it, which obeys all HTML."""
+
+    @pytest.mark.parametrize("width", [400, 1000])
+    def test_reads_well_and_does_nothing(self, chromium, folder, asked, width):
+        """It reads as in JupyterLab, stays inside a narrow window too, nothing runs, and nobody is called."""
+        target = folder / "study-1.html"
+        # without what nbconvert itself would load
+        exporter = HTMLExporter(mathjax_url="", require_js_url="", jquery_url="", mermaid_js_url="")
+        target.write_text(exporter.from_filename(folder / "study-1.ipynb")[0], "utf-8")
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        watch(page, asked)
+        page.goto(target.as_uri())
+        page.screenshot(path=SCREENSHOTS / f"stored-notebook-page-{width}.png", full_page=True)
+        assert page.locator("h3").all_inner_texts()[::4] == ["[0] user", "[4] assistant"]
+        assert "A coat costs $50 to $80, a scarf $5." in page.locator("body").inner_text()
+        assert not page.get_by_text("I need the weather.").is_visible()
+        page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true })")
+        assert page.get_by_text("I need the weather.").is_visible()
+        assert page.locator("img").evaluate_all("images => images.map(image => image.naturalWidth)") == [160]
+        page.screenshot(path=SCREENSHOTS / f"stored-notebook-page-{width}-open.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert page.evaluate("window.owned") is None
+        assert page.locator(ACTIVE).count() == 0
+        assert [url for url in asked if not url.startswith("data:")] == [target.as_uri()]
+        page.close()

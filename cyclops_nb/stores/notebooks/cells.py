@@ -233,7 +233,7 @@ def _fixed_lines(number: int, part: Part) -> list[str]:
     if attachment := attachment_of(number, part):
         return [f"![image](attachment:{attachment.name})"]
     if part.url is not None:
-        return [f"*image, not loaded: {inert(part.url, 300)}*"]
+        return [f"*image, not loaded:* {inert(part.url, 300)}"]  # a mark behind an address is taken for a part of it
     return [f"*image, {inert(part.media_type or '', 60)}, {_bytes(part.data or '')}, not shown*"]
 
 
