@@ -382,6 +382,22 @@ class TestStructure:
         with pytest.raises(TranscriptError, match=r"cells\[7\], is a second copy of the message in cells\[4\]"):
             load(store)
 
+    @pytest.mark.parametrize("kept", [0, 1])
+    @pytest.mark.parametrize(("first", "second"), [("head", 0), (0, 1), (5, 6), (6, "foot")])
+    def test_merged_cells(self, store, path, session, first, second, kept):
+        """Cells that were merged are refused: what one has said is not put into another's mouth."""
+        notebook = read(path)
+        cells = [cell_of(notebook, first), cell_of(notebook, second)]
+        cells[kept]["source"] = "\n\n".join(map(source, cells))
+        notebook["cells"].remove(cells[1 - kept])
+        write(path, notebook)
+        before = path.read_bytes()
+        with pytest.raises(TranscriptError, match=r"was merged into|lacks the last cell|what a tool returned"):
+            load(store)
+        with pytest.raises(TranscriptError):
+            save(NotebookSessionStore(path.parent), session)
+        assert path.read_bytes() == before
+
     def test_without_the_last_cell(self, store, path, session):
         """Runs and settings are not lost without a word."""
         take_out(path, "foot")

@@ -30,8 +30,10 @@ from cyclops_nb.stores.notebooks.markdown import fenced, inert, prose_line, sour
 from cyclops_nb.stores.notebooks.portable import portable
 from cyclops_nb.stores.notebooks.style import Style
 
-__all__ = ["Line", "attachment_of", "cell_id", "fingerprint", "head_lines", "message_cell", "message_lines", "own_cell"]
+__all__ = ["HEADER", "Line", "attachment_of", "cell_id", "fingerprint", "head_lines", "message_cell", "message_lines", "own_cell"]
 
+HEADER = re.compile(r"### \\\[[0-9]+\] \S.*")
+"""The first line of a message's cell."""
 _RESULT_LIMIT = 6_000
 """Characters of a tool's result, and of arguments, that are shown."""
 _USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}

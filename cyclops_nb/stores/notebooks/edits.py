@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from cyclops_nb.errors import InputError, TranscriptError
 from cyclops_nb.messages import ImagePart, Message, Part, TextPart, ToolMessage, UserMessage
-from cyclops_nb.stores.notebooks.cells import Line, message_lines
+from cyclops_nb.stores.notebooks.cells import HEADER, Line, message_lines
 from cyclops_nb.stores.notebooks.markdown import SourceLine
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import edited
@@ -27,7 +27,6 @@ __all__ = ["from_source"]
 
 _PIECES = 2_000
 """Lines up to which each is compared with each; in longer texts lines that come often are known by those around them."""
-_HEADER = "### \\["
 _FOLD = "<details>"
 _ATTACHED = re.compile(r"!\[[^\]]*\]\(attachment:([^)\s]+)\)\s*")
 
@@ -134,15 +133,33 @@ def _content(
     tail = old[end:] if end and new and old[end - 1].key == new[-1].key else []
     old = old[: len(old) - len(tail)]
     found = _Found(message)
+    has_header = any(piece.key == old[0].key for piece in new)
     for kind, i, j, k, m in _opcodes([piece.key for piece in old], [piece.key for piece in new]):
         if kind == "equal":
             for piece in old[i:j]:
                 found.keep(piece)
         else:
-            found.change(old, i, j, [piece.key for piece in new[k:m] if not piece.key.startswith(_HEADER)])
+            lines = [piece.key for piece in new[k:m]]
+            found.change(old, i, j, _without_header(lines, may_begin=k == 0 and not has_header))
     for piece in tail:
         found.keep(piece)
     return tuple(_parts(message, found.runs, attachments))
+
+
+def _without_header(lines: list[str], *, may_begin: bool) -> list[str]:
+    """Return changed lines without the one that says who speaks, with which they may begin.
+
+    Raises
+    ------
+    TranscriptError
+        If there is one at another place: what another said is no part of this message.
+    """
+    first = next((place for place, line in enumerate(lines) if line.strip()), 0) if may_begin else -1
+    for place, line in enumerate(lines):
+        if place != first and HEADER.fullmatch(line):
+            raise TranscriptError(f"another message, {line[4:84]!r}, was merged into the cell; undo that")
+    is_header = 0 <= first < len(lines) and HEADER.fullmatch(lines[first])
+    return lines[first + 1 :] if is_header else lines
 
 
 def _opcodes(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:

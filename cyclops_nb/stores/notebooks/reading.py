@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from cyclops_nb.errors import SessionFormatError, TranscriptError
 from cyclops_nb.messages import AnyMessage, AssistantMessage, Message, ToolMessage
 from cyclops_nb.session import Session
-from cyclops_nb.stores.notebooks.cells import fingerprint, head_lines
+from cyclops_nb.stores.notebooks.cells import HEADER, fingerprint, head_lines
 from cyclops_nb.stores.notebooks.document import KEY, VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
 from cyclops_nb.stores.notebooks.markdown import SourceLine
@@ -120,10 +120,12 @@ def read(data: bytes, session_id: str | None, where: str) -> Reading:
     foot, foot_data = _foot(found["foot"], where)
     session = _session(foot_data, session_id, f"{where}, cells[{foot}],")
     _refuse_doubles(found["message"], where)
-    reading = Reading(document, session, foot=foot)
-    session.messages = _messages(document, found["message"], reading, where)
     summary = foot_data.get("summary")
     count = summary.get("message_count") if isinstance(summary, Mapping) else None
+    if not found["head"] or len(found["message"]) != count:
+        _refuse_merged(document, session, found, where)
+    reading = Reading(document, session, foot=foot)
+    session.messages = _messages(document, found["message"], reading, where)
     _check_structure(reading, count, where)
     if found["head"]:
         _read_head(reading, *found["head"][0])
@@ -179,6 +181,21 @@ def _refuse_doubles(cells: Sequence[tuple[int, Mapping[str, Any]]], where: str) 
                 f"{where}, cells[{number}], is a second copy of the message in cells[{first}] (index "
                 f"{data.get('index')!r}), pasted or split off: {_UNDO}"
             )
+
+
+def _refuse_merged(
+    document: Document, session: Session, found: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]], where: str
+) -> None:
+    """Raise if a message was merged into the first or the last cell, or the first cell into a message."""
+    there = {f"### \\[{data.get('index')}" for _, data in found["message"]}
+    for number, _ in (*found["head"], *found["foot"]):
+        for line in filter(HEADER.fullmatch, source_of(document.cells[number]).split("\n")):
+            if line.split("]")[0] not in there:
+                raise TranscriptError(f"{where}, cells[{number}]: message {line[4:84]!r} was merged into it; {_UNDO}")
+    facts = head_lines(session)[-1]
+    for number, _ in () if found["head"] else found["message"]:
+        if facts in source_of(document.cells[number]).split("\n"):
+            raise TranscriptError(f"{where}, cells[{number}]: the first cell was merged into it; {_UNDO}")
 
 
 def _messages(
