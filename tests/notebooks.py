@@ -3,6 +3,7 @@
 import json
 import subprocess
 import warnings
+from decimal import Decimal
 
 import nbformat
 from hypothesis import strategies as st
@@ -136,6 +137,23 @@ def check_valid(path):
     assert len(set(ids)) == len(ids)
     assert "widgets" not in notebook.metadata
     assert f"{nbformat.writes(notebook)}\n".encode() == path.read_bytes()
+
+
+def as_jupyterlab_saves(notebook):
+    """Return a notebook as a browser sends it and the server behind it writes it."""
+    return (json.dumps(in_browser(notebook), indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+
+
+def in_browser(value):
+    """Return JSON data as they come back from JavaScript, which has floating-point numbers alone."""
+    if isinstance(value, dict):
+        return {key: in_browser(item) for key, item in value.items() if key != "__proto__"}
+    if isinstance(value, list):
+        return [in_browser(item) for item in value]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value
+    number = float(value)
+    return int(Decimal(repr(number))) if number.is_integer() and abs(number) < 1e21 else number
 
 
 def git(folder, *arguments):
