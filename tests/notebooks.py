@@ -28,7 +28,7 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 PIECES = st.sampled_from([
     "a", "b c", " ", "\t", "    ", "\n", "\n\n", "\r\n", "\r", "`", "```", "````", "~~~", "```py\n", "$", "$$", "$x^2$",
     "\\(", "\\)", "<details>", "</details>", "<b>", "<!--", "- ", "1. ", "> ", "# ", "|", "---", "\\", "&lt;", "![a](b)",
-    "[a](b)", "[a]: b", "\u2028", "\x0b", "\x0c", "\x1c", "\x85", "\x00", "\x1b", "\ufeff", "\u202e", "é", "😀", "<pre>",
+    "[a](b)", "[a]: b", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\x00", "\x1b", "\ufeff", "\u202e", "é", "😀", "<pre>",
     "</pre>", "*", "_",
 ])  # fmt: skip
 MARKDOWN = st.lists(PIECES, max_size=12).map("".join)

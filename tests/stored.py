@@ -1,7 +1,10 @@
 """Does with a store of files what a run does, from plain functions."""
 
 import asyncio
+import contextlib
 from pathlib import Path
+
+import pytest
 
 from cyclops_nb.messages import AssistantMessage, UserMessage
 from cyclops_nb.runs import Run
@@ -48,3 +51,15 @@ def bytes_read(call):
     returned = call()
     now, then = (int(text.split()[1]) for text in (counts.read_text(), before))
     return now - then, returned
+
+
+@contextlib.contextmanager
+def limited(size):
+    """Let no file grow beyond `size` bytes meanwhile: what a full disk looks like."""
+    resource = pytest.importorskip("resource", reason="only POSIX has such limits")
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)

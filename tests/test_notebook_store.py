@@ -479,25 +479,6 @@ class TestRefused:
         with pytest.raises(SessionNotFoundError):
             add(store, session, [])
 
-    def test_a_full_disk(self, store, path, monkeypatch):
-        """When the disk is full, the file stays whole, nothing is left beside it, and the next addition works."""
-        session = talk()
-        save(store, session)
-        before = path.read_bytes()
-        new = say(session)
-
-        def fail(_descriptor):
-            raise OSError(28, "No space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", fail)
-            with pytest.raises(OSError, match="No space"):
-                add(store, session, new)
-        assert path.read_bytes() == before
-        assert names(path.parent) == ["study-1.ipynb"]
-        add(store, session, new)
-        assert load(store) == session
-
 
 @pytest.mark.parametrize("how", ["add", "save"])
 def test_only_what_is_new_is_encoded(store, monkeypatch, how):
