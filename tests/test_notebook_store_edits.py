@@ -17,7 +17,7 @@ from cyclops_nb.messages import (
     ToolMessage,
     UserMessage,
 )
-from cyclops_nb.session import Session
+from cyclops_nb.session import Parent, Session
 from notebooks import (
     MARKDOWN,
     PNG,
@@ -336,6 +336,28 @@ class TestStructure:
         add(store, loaded, say(loaded, "next"))
         assert load(NotebookSessionStore(path.parent)) == loaded
         assert len(loaded.messages) == 7
+
+    @pytest.mark.parametrize(
+        ("change", "shared"),
+        [
+            (lambda path: take_out(path, 2, 3), 2),
+            (lambda path: edit(path, 1, "é", "e"), 1),
+            (lambda path: edit(path, 4, "question 2", "why"), 4),
+            (lambda path: edit(path, 1, "assistant", "she"), 4),
+            (lambda path: take_out(path, 4, 5), 4),
+        ],
+    )
+    def test_forks(self, store, path, change, shared):
+        """A fork shares with its parent what stands before the first message that was edited or taken out."""
+        session = talk(3)
+        session.parent = Parent(session_id="origin", message_count=4)
+        save(store, session)
+        change(path)
+        loaded = load(store)
+        assert loaded.parent.message_count == shared
+        save(store, loaded)
+        assert source(cell_of(read(path), "head")).endswith(f"forked from origin after message \\[{shared - 1}]")
+        assert load(NotebookSessionStore(path.parent)) == loaded
 
     def test_turns_can_be_moved(self, store, path, session):
         """Messages come in the order of their cells."""

@@ -37,6 +37,9 @@ class MessageCell:
     index: int
     """Of the message, when the cell was written."""
     is_edited: bool
+    """Whether its source is another one."""
+    is_new: bool
+    """Whether what it holds is another message."""
 
 
 @dataclass
@@ -127,6 +130,7 @@ def read(data: bytes, session_id: str | None, where: str) -> Reading:
     reading = Reading(document, session, foot=foot)
     session.messages = _messages(document, found["message"], reading, where)
     _check_structure(reading, count, where)
+    _part_from_parent(reading)
     if found["head"]:
         _read_head(reading, *found["head"][0])
     return reading
@@ -219,6 +223,7 @@ def _messages(
         source = source_of(cell)
         index = data.get("index")
         index = index if type(index) is int else -1
+        old = messages[place]
         is_edited = fingerprint(source) != data.get("hash")
         if is_edited:
             try:
@@ -228,7 +233,7 @@ def _messages(
                     f"{where}, cells[{number}] (message {index}, {_who(messages[place])}): {error}; the file was left "
                     "untouched"
                 ) from None
-        reading.cells.append(MessageCell(number, index, is_edited))
+        reading.cells.append(MessageCell(number, index, is_edited, is_new=messages[place] is not old))
         reading.is_edited = reading.is_edited or is_edited
     return messages
 
@@ -288,6 +293,17 @@ def _check_structure(reading: Reading, count: Any, where: str) -> None:
             "cells were edited, taken out or moved; a call and its result belong together: take the whole turn out, or "
             f"{_UNDO}"
         )
+
+
+def _part_from_parent(reading: Reading) -> None:
+    """Let a fork share with its parent what stands before the first message that was edited, taken out or moved."""
+    session = reading.session
+    if session.parent is None or not reading.is_edited:
+        return
+    stands = (not cell.is_new and cell.index == place for place, cell in enumerate(reading.cells))
+    shared = next((place for place, is_shared in enumerate(stands) if not is_shared), len(reading.cells))
+    if shared < session.parent.message_count:
+        session.parent = session.parent.model_copy(update={"message_count": shared})
 
 
 def _read_head(reading: Reading, number: int, data: Mapping[str, Any]) -> None:
