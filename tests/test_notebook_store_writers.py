@@ -230,6 +230,8 @@ class TestNotOurs:
             (_damaged, r"cells\[1\], is no part of a session"),
             (_conflict_markers, "is no JSON"),
             (lambda path: path.write_text("{}"), "has no version, or no list of cells"),
+            (lambda path: path.write_text('{"cells": [], "nbformat": "4"}'), "has no version, or no list of cells"),
+            (lambda path: path.write_text('{"cells": [], "nbformat": 4, "nbformat_minor": []}'), "has no version"),
             (lambda path: path.write_text("[1, 2]"), "is no JSON"),
             (lambda path: path.write_bytes(path.read_bytes()[:-20]), "is no JSON"),
             (lambda path: path.write_bytes(b"\xff\xfe"), "is no JSON"),

@@ -270,7 +270,7 @@ def _check_structure(reading: Reading, count: Any, where: str) -> None:
     """
     cells = reading.cells
     indices = [cell.index for cell in cells]
-    if indices != list(range(count if type(count) is int else -1)):
+    if len(indices) != count or indices != list(range(len(indices))):
         reading.is_edited = True
     if not reading.is_edited:
         return
