@@ -1,7 +1,7 @@
 """Where the cells of a session stand in its notebook, beside the cells that its user has put there.
 
-A cell of the user's stays behind the message behind which it stood. Cells of ours that say the same as before are copied
-as they are, so that a save changes what has changed and nothing else.
+A cell of the user's stays behind the message behind which it stood. Cells of ours that say the same as before are
+copied as they are, so that a save changes what has changed and nothing else.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     mark = "\0"
     rest = {"metadata": style.text(metadata, 1), "nbformat": str(FORMAT[0]), "nbformat_minor": str(FORMAT[1])}
     before, _, behind = style.object({"cells": style.array([*cells, mark], 1), **rest}, 0).partition(mark)
-    return laid_out(before, last, write_foot(style, *last), ("", ""), f"{behind}\n", style, ids)
+    return laid_out(before, last, write_foot(style, *last), ("", ""), rest=f"{behind}\n", style=style, ids=ids)
 
 
 def _head(style: Style, session: Session, name: str, old: dict[str, Any] | None = None) -> str:
@@ -110,7 +110,7 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
         cells += theirs.behind[index]
     last = LastCell.of(document.cells[reading.foot], foot_name)
     before, behind, rest = _joined(reading, cells, theirs.last)
-    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids)
+    return laid_out(before, last, write_foot(style, *last), behind, rest=rest, style=style, ids=ids)
 
 
 def _matched(reading: Reading, messages: Sequence[Message]) -> list[int | None]:

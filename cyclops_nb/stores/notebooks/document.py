@@ -46,7 +46,7 @@ class Document:
 
     @property
     def ours(self) -> Mapping[str, Any] | None:
-        """This library's data in the notebook's own metadata, if there are any."""
+        """What this library has put into the notebook's own metadata, if there is anything."""
         return _ours(self.rest)
 
     def cell_data(self, number: int) -> Mapping[str, Any] | None:

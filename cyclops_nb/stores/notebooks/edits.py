@@ -1,8 +1,8 @@
 """From the edited source of a message's cell back to a message.
 
 What was not edited needs no understanding: each line of the old source is known, with the line of text that it stands
-for. Only changed lines are read as Markdown. Reasoning, calls, files and images stand in a cell as blocks: each is there
-unchanged, or gone; a tool's result cannot be edited at all.
+for. Only changed lines are read as Markdown. Reasoning, calls, files and images stand in a cell as blocks: each is
+there unchanged, or gone; a tool's result cannot be edited at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cyclops_nb.transcript import edited
 __all__ = ["from_source"]
 
 _PIECES = 2_000
-"""Lines up to which each is compared with each; in longer texts lines that come often are known by those around them."""
+"""Lines up to which each is compared with each; in longer texts those around them tell lines apart that come often."""
 _FOLD = "<details>"
 _ATTACHED = re.compile(r"!\[[^\]]*\]\(attachment:([^)\s]+)\)\s*")
 
@@ -122,9 +122,7 @@ def _name(block: Sequence[str]) -> str:
     return re.sub(r"<[^>]*>", "", block[1] if len(block) > 1 else block[0])[:80]
 
 
-def _content(
-    message: Message, old: list[_Piece], lines: list[str], attachments: Mapping[str, Any]
-) -> tuple[Part, ...]:
+def _content(message: Message, old: list[_Piece], lines: list[str], attachments: Mapping[str, Any]) -> tuple[Part, ...]:
     new = _found(old, lines)
     end = len(old)
     while end and old[end - 1].key == "":

@@ -80,6 +80,7 @@ def foot_cell(
     session: Session,
     head: str,
     info: SessionInfo,
+    *,
     runs: RunTexts,
     name: str,
     old: Mapping[str, Any],

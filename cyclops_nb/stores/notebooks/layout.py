@@ -61,7 +61,7 @@ class Layout:
 
 
 def laid_out(
-    before: str, last: LastCell, foot: Foot, behind: tuple[str, str], rest: str, style: Style, ids: set[str]
+    before: str, last: LastCell, foot: Foot, behind: tuple[str, str], *, rest: str, style: Style, ids: set[str]
 ) -> Layout:
     """Return a notebook of which the text is known.
 

@@ -13,11 +13,11 @@ from cyclops_nb.errors import SessionFormatError, TranscriptError
 from cyclops_nb.messages import AnyMessage, AssistantMessage, Message, ToolMessage
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.cells import HEADER, fingerprint, head_lines
-from cyclops_nb.stores.notebooks.document import KEY, VERSION, Document, parse, source_of
+from cyclops_nb.stores.notebooks.document import VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
 from cyclops_nb.stores.notebooks.markdown import SourceLine
-from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.stores.notebooks.portable import plain
+from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import find_problems
 
 __all__ = ["MessageCell", "Reading", "read", "session_cells"]
@@ -75,8 +75,8 @@ def session_cells(document: Document, where: str) -> Iterator[tuple[int, str, Ma
     ours = document.ours
     if ours is None:
         raise SessionFormatError(
-            f"{where} is a notebook, but holds no session: it is not this store's, and was left untouched; keep sessions "
-            "in a folder of their own, or take another id"
+            f"{where} is a notebook, but holds no session: it is not this store's, and was left untouched; keep "
+            "sessions in a folder of their own, or take another id"
         )
     _check_version(ours, where)
     for number in range(len(document.cells)):
@@ -158,8 +158,8 @@ def _session(data: Mapping[str, Any], session_id: str | None, where: str) -> Ses
         raise _damage(where, error) from error
     if session_id is not None and session.id != session_id:
         raise SessionFormatError(
-            f"{where} holds the session {session.id!r}, not {session_id!r}: a stored session keeps the id inside it, so "
-            "give the file its own name back"
+            f"{where} holds the session {session.id!r}, not {session_id!r}: a stored session keeps the id inside it, "
+            "so give the file its own name back"
         )
     return session
 
@@ -289,9 +289,9 @@ def _check_structure(reading: Reading, count: Any, where: str) -> None:
             continue
         cell = cells[problem.index]
         raise TranscriptError(
-            f"{where}, cells[{cell.number}] (message {cell.index}, {_who(messages[problem.index])}): {problem.text}, after "
-            "cells were edited, taken out or moved; a call and its result belong together: take the whole turn out, or "
-            f"{_UNDO}"
+            f"{where}, cells[{cell.number}] (message {cell.index}, {_who(messages[problem.index])}): {problem.text}, "
+            "after cells were edited, taken out or moved; a call and its result belong together: take the whole turn "
+            f"out, or {_UNDO}"
         )
 
 
