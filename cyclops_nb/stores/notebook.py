@@ -245,7 +245,7 @@ def _check(path: Path, session_id: str, stamp: Stamp | None) -> None:
 
 
 def _foot_writer(session: Session, record: Record, runs: RunTexts) -> FootWriter:
-    return lambda style, name, old: foot_cell(style, session, record.head, record.info, runs=runs, name=name, old=old)
+    return lambda style, name, old: foot_cell(style, session, record.head, record.info, runs, name, old)
 
 
 def _head(session: Session) -> tuple[Any, ...]:

@@ -77,7 +77,7 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     mark = "\0"
     rest = {"metadata": style.text(metadata, 1), "nbformat": str(FORMAT[0]), "nbformat_minor": str(FORMAT[1])}
     before, _, behind = style.object({"cells": style.array([*cells, mark], 1), **rest}, 0).partition(mark)
-    return laid_out(before, last, write_foot(style, *last), ("", ""), rest=f"{behind}\n", style=style, ids=ids)
+    return laid_out(before, last, write_foot(style, *last), ("", ""), f"{behind}\n", style, ids)
 
 
 def _head(style: Style, session: Session, name: str, old: dict[str, Any] | None = None) -> str:
@@ -110,7 +110,7 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
         cells += theirs.behind[index]
     last = LastCell.of(document.cells[reading.foot], foot_name)
     before, behind, rest = _joined(reading, cells, theirs.last)
-    return laid_out(before, last, write_foot(style, *last), behind, rest=rest, style=style, ids=ids)
+    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids)
 
 
 def _matched(reading: Reading, messages: Sequence[Message]) -> list[int | None]:

@@ -75,12 +75,11 @@ def _run_text(run: Run, style: Style) -> bytes:
     return style.text(portable(run.model_dump(mode="json"), run), 6).encode()
 
 
-def foot_cell(
+def foot_cell(  # noqa: PLR0917 - what a cell is made of
     style: Style,
     session: Session,
     head: str,
     info: SessionInfo,
-    *,
     runs: RunTexts,
     name: str,
     old: Mapping[str, Any],
