@@ -298,7 +298,8 @@ def _check_structure(reading: Reading, count: Any, where: str) -> None:
 def _part_from_parent(reading: Reading) -> None:
     """Let a fork share with its parent what stands before the first message that was edited, taken out or moved."""
     session = reading.session
-    if session.parent is None or not reading.is_edited:
+    is_whole = (reading.document.ours or {}).get("id") == session.id  # another notebook may leave out what is shared
+    if session.parent is None or not reading.is_edited or not is_whole:
         return
     stands = (not cell.is_new and cell.index == place for place, cell in enumerate(reading.cells))
     shared = next((place for place, is_shared in enumerate(stands) if not is_shared), len(reading.cells))
