@@ -64,13 +64,22 @@ class Lab:
         self._process.wait(30)
 
 
-def open_notebook(browser, address, path, **settings):
-    """Open a notebook of a JupyterLab in a new page, and return the page when its kernel is idle."""
+def open_notebook(browser, address, path, asked=None, **settings):
+    """Open a notebook of a JupyterLab in a new page, watched if there is a list, and return the page when its kernel is idle."""
     page = browser.new_page(**{"viewport": {"width": 1200, "height": 1000}, **settings})
+    if asked is not None:
+        watch(page, asked)
     page.goto(f"{address}/lab/tree/{path}?reset")
     page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=SECONDS * 1000)
     page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=SECONDS * 1000)
     return page
+
+
+def watch(page, asked):
+    """Put every address that a page asks for, and every dialog that it opens, into a list."""
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
 
 
 def run_all(page, address):

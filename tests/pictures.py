@@ -6,10 +6,10 @@ import io
 from PIL import Image
 
 
-def drawn(kind):
-    """Return the bytes of a small picture in a format of PIL."""
+def drawn(kind, size=(2, 2)):
+    """Return the bytes of a red picture, small unless another size in pixels is given, in a format of PIL."""
     buffer = io.BytesIO()
-    Image.new("RGB", (2, 2), "red").save(buffer, kind)
+    Image.new("RGB", size, "red").save(buffer, kind)
     return buffer.getvalue()
 
 

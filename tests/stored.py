@@ -1,6 +1,10 @@
-"""Does with a file store what a run does, from plain functions."""
+"""Does with a store of files what a run does, from plain functions."""
 
 import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
 
 from cyclops_nb.messages import AssistantMessage, UserMessage
 from cyclops_nb.runs import Run
@@ -38,3 +42,24 @@ def load(store, session_id="study-1"):
 
 def names(folder):
     return sorted(entry.name for entry in folder.iterdir())
+
+
+def bytes_read(call):
+    """Return how many bytes this process reads meanwhile, from whatever, and what the call returns."""
+    counts = Path("/proc/self/io")
+    before = counts.read_text()
+    returned = call()
+    now, then = (int(text.split()[1]) for text in (counts.read_text(), before))
+    return now - then, returned
+
+
+@contextlib.contextmanager
+def limited(size):
+    """Let no file grow beyond `size` bytes meanwhile: what a full disk looks like."""
+    resource = pytest.importorskip("resource", reason="only POSIX has such limits")
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)

@@ -1,7 +1,6 @@
 """Session files on disks that are full, refuse, break, or are left in the middle of a write."""
 
 import asyncio
-import contextlib
 import copy
 import errno
 import os
@@ -13,25 +12,13 @@ import time
 import warnings
 
 import pytest
-from stored import add, load, names, save, say, talk
+from stored import add, limited, load, names, save, say, talk
 
 from cyclops_nb.errors import InputError, SessionNotFoundError
 from cyclops_nb.session import Session
 from cyclops_nb.stores import FileSessionStore, files, read_session
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-@contextlib.contextmanager
-def limited(size):
-    """Let no file grow beyond `size` bytes meanwhile: what a full disk looks like."""
-    resource = pytest.importorskip("resource", reason="only POSIX has such limits")
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
 class TestDisk:

@@ -4,26 +4,16 @@ import asyncio
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import given
-from stored import add, load, save, say, talk
+from stored import add, bytes_read, load, save, say, talk
 from strategies import moderate, sessions
 
 from cyclops_nb.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from cyclops_nb.stores import FileSessionStore
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-def bytes_read(call):
-    """Return how many bytes this process reads meanwhile, from whatever, and what the call returns."""
-    counts = Path("/proc/self/io")
-    before = counts.read_text()
-    returned = call()
-    now, then = (int(text.split()[1]) for text in (counts.read_text(), before))
-    return now - then, returned
 
 
 def without_summaries(folder):

@@ -12,15 +12,15 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from stored import save
 from strategies import moderate
-from test_notebook_store import MARKDOWN
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.messages import AssistantMessage, ReasoningPart, TextPart, ToolCall, ToolMessage, UserMessage
-from cyclops_nb.session import Session
+from cyclops_nb.runs import Run, RunError
+from cyclops_nb.session import Parent, Session
 from cyclops_nb.stores.notebooks.cells import head_lines, message_lines
 from cyclops_nb.stores.notebooks.markdown import SourceLine, inert, source_lines
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
-from notebooks import PNG, conversation
+from notebooks import MARKDOWN, PNG, conversation, read, source
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -134,6 +134,30 @@ class TestDoesNothing:
                 assert page.ends_well
         title = Session("study-1", title=text)
         assert all(page.active == [] for page in pages("\n".join(head_lines(title))))
+
+    @moderate
+    @given(text=hostile_texts, name=hostile_texts, other=hostile_texts)
+    def test_the_first_and_the_last_cell(self, tmp_path_factory, text, name, other):
+        """The same holds for titles, parents, models, errors, warnings and settings."""
+        session = Session("study-1", title=text)
+        session.parent = Parent(session_id=name, message_count=1)
+        error = RunError(type=name, message=text)
+        session.runs.append(Run(session_id="x", model=name, config="c", error=error, warnings=[text, other]))
+        tools = [{"name": name}, text]
+        session.configs["c"] = {
+            "model": text,
+            "host": name,
+            "system_prompt": other,
+            "tools": tools,
+            name: other,
+            "stop": [text],
+        }
+        folder = tmp_path_factory.mktemp("sessions")
+        save(NotebookSessionStore(folder), session)
+        first, last = (source(cell) for cell in read(folder / "study-1.ipynb")["cells"])
+        for page in (*pages(f"{first}\n\nEND"), *pages(f"{last}\n\nEND")):
+            assert page.active == []
+            assert page.ends_well
 
     @pytest.mark.parametrize(
         "text",

@@ -6,15 +6,13 @@ import json
 import os
 import random
 import re
-from decimal import Decimal
 
 import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stored import add, load, names, save, say, talk
+from stored import add, bytes_read, load, names, save, say, talk
 from strategies import any_transcripts, moderate, sessions
-from test_file_store_list import bytes_read
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.errors import InputError, SessionNotFoundError
@@ -34,7 +32,21 @@ from cyclops_nb.session import Parent, Session
 from cyclops_nb.stores import notebook as store_module
 from cyclops_nb.stores import read_session
 from cyclops_nb.usage import Usage
-from notebooks import PNG, cell_of, changed_lines, check_valid, conversation, note, put_in, read, source, write
+from notebooks import (
+    MARKDOWN,
+    PNG,
+    as_jupyterlab_saves,
+    cell_of,
+    changed_lines,
+    check_valid,
+    conversation,
+    git,
+    note,
+    put_in,
+    read,
+    source,
+    write,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -49,13 +61,6 @@ def path(folder):
     return folder / "study-1.ipynb"
 
 
-PIECES = st.sampled_from([
-    "a", "b c", " ", "\t", "    ", "\n", "\n\n", "\r\n", "\r", "`", "```", "````", "~~~", "```py\n", "$", "$$", "$x^2$",
-    "\\(", "\\)", "<details>", "</details>", "<b>", "<!--", "- ", "1. ", "> ", "# ", "|", "---", "\\", "&lt;", "![a](b)",
-    "[a](b)", "[a]: b", "\u2028", "\x0b", "\x0c", "\x1c", "\x85", "\x00", "\x1b", "\ufeff", "\u202e", "é", "😀", "<pre>",
-    "</pre>", "*", "_",
-])  # fmt: skip
-MARKDOWN = st.lists(PIECES, max_size=12).map("".join)
 MESSAGES = st.one_of(
     st.builds(UserMessage, MARKDOWN),
     st.builds(SummaryMessage, MARKDOWN, st.just(3)),
@@ -69,18 +74,6 @@ MESSAGES = st.one_of(
     ),
     st.builds(lambda text: UserMessage([FilePart(text, b"x", "text/plain")]), MARKDOWN),
 )
-
-
-def as_javascript(value):
-    """Return JSON data as they come out of a program in JavaScript, which has floating-point numbers alone."""
-    if isinstance(value, dict):
-        return {key: as_javascript(item) for key, item in value.items() if key != "__proto__"}
-    if isinstance(value, list):
-        return [as_javascript(item) for item in value]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = Decimal(repr(float(value)))
-        return int(number) if number == number.to_integral_value() else float(number)
-    return value
 
 
 class TestComesBack:
@@ -111,11 +104,13 @@ class TestComesBack:
     @moderate
     @given(session=sessions())
     def test_after_javascript(self, tmp_path_factory, session):
-        """What a program in JavaScript has read and written, and Jupyter sorted, is the same session, number for number."""
+        """What a browser has read and written, and Jupyter sorted, is the same file, and the same session."""
         folder = tmp_path_factory.mktemp("sessions")
         save(NotebookSessionStore(folder), session)
         path = folder / "s.ipynb"
-        path.write_text(json.dumps(as_javascript(json.loads(path.read_text("utf-8"))), sort_keys=True), "utf-8")
+        before = path.read_bytes()
+        path.write_bytes(as_jupyterlab_saves(read(path)))
+        assert path.read_bytes() == before
         loaded = load(NotebookSessionStore(folder), "s")
         assert loaded == session
         assert list(loaded.configs) == list(session.configs)
@@ -300,6 +295,25 @@ class TestAlwaysTheSame:
         assert len(removed) < 12
         assert not [line for line in removed if '"id"' in line or '"index"' in line]
 
+    def test_git_counts_what_is_new(self, store, path):
+        """For git a new turn is its lines, and a few changed ones in the last cell."""
+        session = talk(30)
+        save(store, session)
+        git(path.parent, "init", "--quiet")
+        git(path.parent, "add", path.name)
+        before = path.read_bytes()
+        for turns in (1, 2):
+            add(store, session, say(session))
+            added, removed, _ = git(path.parent, "diff", "--numstat").split()
+            assert int(removed) <= 8
+            assert int(added) <= 8 + 130 * turns
+        foot = before.rindex(b'"id": "foot"')
+        assert path.read_bytes().startswith(before[: before.rindex(b"\n  {", 0, foot)])
+        git(path.parent, "add", path.name)
+        save(store, session)
+        save(NotebookSessionStore(path.parent), load(store))
+        assert git(path.parent, "diff", "--numstat") == ""
+
     def test_a_save_changes_what_has_changed(self, store, path, tmp_path):
         """A truncated session takes cells out and leaves the others."""
         session = talk(5)
@@ -464,25 +478,6 @@ class TestRefused:
         path.unlink()
         with pytest.raises(SessionNotFoundError):
             add(store, session, [])
-
-    def test_a_full_disk(self, store, path, monkeypatch):
-        """When the disk is full, the file stays whole, nothing is left beside it, and the next addition works."""
-        session = talk()
-        save(store, session)
-        before = path.read_bytes()
-        new = say(session)
-
-        def fail(_descriptor):
-            raise OSError(28, "No space left on device")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", fail)
-            with pytest.raises(OSError, match="No space"):
-                add(store, session, new)
-        assert path.read_bytes() == before
-        assert names(path.parent) == ["study-1.ipynb"]
-        add(store, session, new)
-        assert load(store) == session
 
 
 @pytest.mark.parametrize("how", ["add", "save"])

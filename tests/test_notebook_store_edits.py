@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored import add, load, save, say, talk
 from strategies import moderate
-from test_notebook_store import MARKDOWN
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.errors import TranscriptError
@@ -18,8 +17,9 @@ from cyclops_nb.messages import (
     ToolMessage,
     UserMessage,
 )
-from cyclops_nb.session import Session
+from cyclops_nb.session import Parent, Session
 from notebooks import (
+    MARKDOWN,
     PNG,
     cell_of,
     check_valid,
@@ -337,6 +337,28 @@ class TestStructure:
         assert load(NotebookSessionStore(path.parent)) == loaded
         assert len(loaded.messages) == 7
 
+    @pytest.mark.parametrize(
+        ("change", "shared"),
+        [
+            (lambda path: take_out(path, 2, 3), 2),
+            (lambda path: edit(path, 1, "é", "e"), 1),
+            (lambda path: edit(path, 4, "question 2", "why"), 4),
+            (lambda path: edit(path, 1, "assistant", "she"), 4),
+            (lambda path: take_out(path, 4, 5), 4),
+        ],
+    )
+    def test_forks(self, store, path, change, shared):
+        """A fork shares with its parent what stands before the first message that was edited or taken out."""
+        session = talk(3)
+        session.parent = Parent(session_id="origin", message_count=4)
+        save(store, session)
+        change(path)
+        loaded = load(store)
+        assert loaded.parent.message_count == shared
+        save(store, loaded)
+        assert source(cell_of(read(path), "head")).endswith(f"forked from origin after message \\[{shared - 1}]")
+        assert load(NotebookSessionStore(path.parent)) == loaded
+
     def test_turns_can_be_moved(self, store, path, session):
         """Messages come in the order of their cells."""
         notebook = read(path)
@@ -381,6 +403,22 @@ class TestStructure:
         write(path, notebook)
         with pytest.raises(TranscriptError, match=r"cells\[7\], is a second copy of the message in cells\[4\]"):
             load(store)
+
+    @pytest.mark.parametrize("kept", [0, 1])
+    @pytest.mark.parametrize(("first", "second"), [("head", 0), (0, 1), (5, 6), (6, "foot")])
+    def test_merged_cells(self, store, path, session, first, second, kept):
+        """Cells that were merged are refused: what one has said is not put into another's mouth."""
+        notebook = read(path)
+        cells = [cell_of(notebook, first), cell_of(notebook, second)]
+        cells[kept]["source"] = "\n\n".join(map(source, cells))
+        notebook["cells"].remove(cells[1 - kept])
+        write(path, notebook)
+        before = path.read_bytes()
+        with pytest.raises(TranscriptError, match=r"was merged into|lacks the last cell|what a tool returned"):
+            load(store)
+        with pytest.raises(TranscriptError):
+            save(NotebookSessionStore(path.parent), session)
+        assert path.read_bytes() == before
 
     def test_without_the_last_cell(self, store, path, session):
         """Runs and settings are not lost without a word."""

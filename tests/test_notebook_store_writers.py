@@ -12,9 +12,11 @@ from stored import add, load, names, save, say, talk
 
 from cyclops_nb import NotebookSessionStore
 from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
-from cyclops_nb.messages import UserMessage
+from cyclops_nb.messages import AssistantMessage, UserMessage
+from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from notebooks import (
+    as_jupyterlab_saves,
     cell_of,
     changed_lines,
     check_valid,
@@ -228,6 +230,8 @@ class TestNotOurs:
             (_damaged, r"cells\[1\], is no part of a session"),
             (_conflict_markers, "is no JSON"),
             (lambda path: path.write_text("{}"), "has no version, or no list of cells"),
+            (lambda path: path.write_text('{"cells": [], "nbformat": "4"}'), "has no version, or no list of cells"),
+            (lambda path: path.write_text('{"cells": [], "nbformat": 4, "nbformat_minor": []}'), "has no version"),
             (lambda path: path.write_text("[1, 2]"), "is no JSON"),
             (lambda path: path.write_bytes(path.read_bytes()[:-20]), "is no JSON"),
             (lambda path: path.write_bytes(b"\xff\xfe"), "is no JSON"),
@@ -397,3 +401,41 @@ class TestStyle:
         assert path.read_bytes() == before
         add(store, session, say(session))
         check_valid(path)
+
+    def test_numbers_give_no_noise(self, store, path):
+        """Numbers are written as a browser writes them, 0 for 0.0, and come back as what they were."""
+        session = talk()
+        session.configs["c"] = {"temperature": 1.0, "seed": 1}
+        session.metadata.update({"a": 2.0, "b": [-0.0, 1e22, 0.5]})
+        session.messages.append(AssistantMessage("x", cost=0.0, duration=3.0, metadata={"score": 1.0}))
+        session.runs.append(Run(session_id="study-1", model="m", cost=1e16, duration=2.0, stop_reason="completed"))
+        save(store, session)
+        assert as_jupyterlab_saves(read(path)) == path.read_bytes()
+        assert load(NotebookSessionStore(path.parent)).model_dump_json() == session.model_dump_json()
+
+    @pytest.mark.parametrize(
+        "program",
+        [
+            lambda notebook: as_jupyterlab_saves(notebook),
+            lambda notebook: as_jupyterlab_saves(notebook).rstrip(b"\n"),
+            lambda notebook: f"{nbformat.writes(nbformat.from_dict(notebook))}\n".encode(),
+        ],
+        ids=["JupyterLab", "VS Code", "nbformat"],
+    )
+    def test_programs_load_alike(self, store, path, program):
+        """A notebook that was saved by any of these programs is the same session, and so it is after an edit there."""
+        session = conversation()
+        session.messages.append(UserMessage("\u2028\u2029\x0b\x0c\x1c\x1d\x1e\x85\r\n\x00 é 😀\n\n"))
+        save(store, session)
+        path.write_bytes(program(read(path)))
+        assert load(NotebookSessionStore(path.parent)) == session
+        before = path.read_bytes()
+        save(store, session)
+        assert path.read_bytes() == before
+        edit(path, 4, "11 °C", "12 °C")
+        path.write_bytes(program(read(path)))
+        loaded = load(store)
+        assert loaded.messages[4].text == session.messages[4].text.replace("11 °C", "12 °C")
+        add(store, loaded, say(loaded))
+        assert path.read_bytes() == program(read(path))
+        assert load(NotebookSessionStore(path.parent)) == loaded

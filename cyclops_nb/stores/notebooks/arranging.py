@@ -1,7 +1,7 @@
 """Where the cells of a session stand in its notebook, beside the cells that its user has put there.
 
-A cell of the user's stays behind the message behind which it stood. Cells of ours that say the same as before are copied
-as they are, so that a save changes what has changed and nothing else.
+A cell of the user's stays behind the message behind which it stood. Cells of ours that say the same as before are
+copied as they are, so that a save changes what has changed and nothing else.
 """
 
 from __future__ import annotations

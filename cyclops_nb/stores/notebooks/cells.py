@@ -30,8 +30,20 @@ from cyclops_nb.stores.notebooks.markdown import fenced, inert, prose_line, sour
 from cyclops_nb.stores.notebooks.portable import portable
 from cyclops_nb.stores.notebooks.style import Style
 
-__all__ = ["Line", "attachment_of", "cell_id", "fingerprint", "head_lines", "message_cell", "message_lines", "own_cell"]
+__all__ = [
+    "HEADER",
+    "Line",
+    "attachment_of",
+    "cell_id",
+    "fingerprint",
+    "head_lines",
+    "message_cell",
+    "message_lines",
+    "own_cell",
+]
 
+HEADER = re.compile(r"### \\\[[0-9]+\] \S.*")
+"""The first line of a message's cell."""
 _RESULT_LIMIT = 6_000
 """Characters of a tool's result, and of arguments, that are shown."""
 _USUAL_ENDS = {None, "stop", "tool_calls", "end_turn", "tool_use", "completed"}
@@ -98,9 +110,7 @@ def own_cell(
     return style.cell(cell)
 
 
-def message_cell(
-    style: Style, message: Message, index: int, name: str, old: Mapping[str, Any] | None = None
-) -> str:
+def message_cell(style: Style, message: Message, index: int, name: str, old: Mapping[str, Any] | None = None) -> str:
     """Return the text of the cell of a message; for the parameters see `own_cell`."""
     lines = [line.source for line in message_lines(message, index)]
     data = message.model_dump(mode="json", warnings="error")
@@ -221,20 +231,23 @@ def _fixed_lines(number: int, part: Part) -> list[str]:
     if isinstance(part, TextPart):
         return _block(part.text) if part.text.strip() else ["*(empty)*"]
     if isinstance(part, ReasoningPart):
-        if not part.text.strip():
-            return ["*reasoning that the provider does not show*"]
         words = count(len(part.text.split()), "word")
-        return _folded(f"reasoning, {words}", [line.source for line in source_lines(part.text)])
+        lines = _folded(f"reasoning, {words}", [line.source for line in source_lines(part.text)])
+        return lines if part.text.strip() else ["*reasoning that the provider does not show*"]
     if isinstance(part, ToolCall):
         summary = f"calls <b>{inert(part.name)}</b> {inert(part.arguments, 80)}"
         return _folded(summary, [*_block(part.arguments), "", f"*call {inert(part.id, 40)}*"])
     if isinstance(part, FilePart):
         return [f"*file {inert(part.name)}, {inert(part.media_type, 60)}, {_bytes(part.data)}*"]
+    return [_image_line(number, part)]
+
+
+def _image_line(number: int, part: ImagePart) -> str:
     if attachment := attachment_of(number, part):
-        return [f"![image](attachment:{attachment.name})"]
+        return f"![image](attachment:{attachment.name})"
     if part.url is not None:
-        return [f"*image, not loaded: {inert(part.url, 300)}*"]
-    return [f"*image, {inert(part.media_type or '', 60)}, {_bytes(part.data or '')}, not shown*"]
+        return f"*image, not loaded:* {inert(part.url, 300)}"  # a mark behind an address is taken for a part of it
+    return f"*image, {inert(part.media_type or '', 60)}, {_bytes(part.data or '')}, not shown*"
 
 
 def _folded(summary: str, lines: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ class Document:
 
     @property
     def ours(self) -> Mapping[str, Any] | None:
-        """This library's data in the notebook's own metadata, if there are any."""
+        """What this library has put into the notebook's own metadata, if there is anything."""
         return _ours(self.rest)
 
     def cell_data(self, number: int) -> Mapping[str, Any] | None:
@@ -105,7 +105,8 @@ def parse(data: bytes, where: str) -> Document:
             f"{where} has version {major} of the notebook format, but sessions are kept in version {FORMAT[0]}: open "
             "it in JupyterLab and save it there, or move it away; it was left untouched"
         )
-    if major is None or found.array[0] < 0 or not all(isinstance(cell, dict) for cell in found.cells):
+    has_version = isinstance(major, int) and isinstance(found.rest.get("nbformat_minor", 0), int)
+    if not has_version or found.array[0] < 0 or not all(isinstance(cell, dict) for cell in found.cells):
         raise _no_notebook(where, "it has no version, or no list of cells")
     return found
 

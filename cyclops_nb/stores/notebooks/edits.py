@@ -1,8 +1,8 @@
 """From the edited source of a message's cell back to a message.
 
 What was not edited needs no understanding: each line of the old source is known, with the line of text that it stands
-for. Only changed lines are read as Markdown. Reasoning, calls, files and images stand in a cell as blocks: each is there
-unchanged, or gone; a tool's result cannot be edited at all.
+for. Only changed lines are read as Markdown. Reasoning, calls, files and images stand in a cell as blocks: each is
+there unchanged, or gone; a tool's result cannot be edited at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from cyclops_nb.errors import InputError, TranscriptError
 from cyclops_nb.messages import ImagePart, Message, Part, TextPart, ToolMessage, UserMessage
-from cyclops_nb.stores.notebooks.cells import Line, message_lines
+from cyclops_nb.stores.notebooks.cells import HEADER, Line, message_lines
 from cyclops_nb.stores.notebooks.markdown import SourceLine
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import edited
@@ -26,8 +26,7 @@ from cyclops_nb.transcript import edited
 __all__ = ["from_source"]
 
 _PIECES = 2_000
-"""Lines up to which each is compared with each; in longer texts lines that come often are known by those around them."""
-_HEADER = "### \\["
+"""Lines up to which each is compared with each; in longer texts those around them tell lines apart that come often."""
 _FOLD = "<details>"
 _ATTACHED = re.compile(r"!\[[^\]]*\]\(attachment:([^)\s]+)\)\s*")
 
@@ -123,9 +122,7 @@ def _name(block: Sequence[str]) -> str:
     return re.sub(r"<[^>]*>", "", block[1] if len(block) > 1 else block[0])[:80]
 
 
-def _content(
-    message: Message, old: list[_Piece], lines: list[str], attachments: Mapping[str, Any]
-) -> tuple[Part, ...]:
+def _content(message: Message, old: list[_Piece], lines: list[str], attachments: Mapping[str, Any]) -> tuple[Part, ...]:
     new = _found(old, lines)
     end = len(old)
     while end and old[end - 1].key == "":
@@ -134,15 +131,33 @@ def _content(
     tail = old[end:] if end and new and old[end - 1].key == new[-1].key else []
     old = old[: len(old) - len(tail)]
     found = _Found(message)
+    has_header = any(piece.key == old[0].key for piece in new)
     for kind, i, j, k, m in _opcodes([piece.key for piece in old], [piece.key for piece in new]):
         if kind == "equal":
             for piece in old[i:j]:
                 found.keep(piece)
         else:
-            found.change(old, i, j, [piece.key for piece in new[k:m] if not piece.key.startswith(_HEADER)])
+            lines = [piece.key for piece in new[k:m]]
+            found.change(old, i, j, _without_header(lines, may_begin=k == 0 and not has_header))
     for piece in tail:
         found.keep(piece)
     return tuple(_parts(message, found.runs, attachments))
+
+
+def _without_header(lines: list[str], *, may_begin: bool) -> list[str]:
+    """Return changed lines without the one that says who speaks, with which they may begin.
+
+    Raises
+    ------
+    TranscriptError
+        If there is one at another place: what another said is no part of this message.
+    """
+    first = next((place for place, line in enumerate(lines) if line.strip()), 0) if may_begin else -1
+    for place, line in enumerate(lines):
+        if place != first and HEADER.fullmatch(line):
+            raise TranscriptError(f"another message, {line[4:84]!r}, was merged into the cell; undo that")
+    is_header = 0 <= first < len(lines) and HEADER.fullmatch(lines[first])
+    return lines[first + 1 :] if is_header else lines
 
 
 def _opcodes(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:

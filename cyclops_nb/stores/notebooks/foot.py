@@ -20,7 +20,7 @@ from cyclops_nb.stores.base import SessionInfo
 from cyclops_nb.stores.notebooks.cells import own_cell
 from cyclops_nb.stores.notebooks.document import VERSION
 from cyclops_nb.stores.notebooks.markdown import fenced, inert
-from cyclops_nb.stores.notebooks.portable import portable
+from cyclops_nb.stores.notebooks.portable import portable, settled
 from cyclops_nb.stores.notebooks.style import Style
 
 __all__ = ["NEW_FOOT", "SUMMARY", "Foot", "RunTexts", "foot_cell", "placed"]
@@ -75,7 +75,7 @@ def _run_text(run: Run, style: Style) -> bytes:
     return style.text(portable(run.model_dump(mode="json"), run), 6).encode()
 
 
-def foot_cell(
+def foot_cell(  # noqa: PLR0917 - what a cell is made of
     style: Style,
     session: Session,
     head: str,
@@ -103,7 +103,8 @@ def foot_cell(
     old : mapping
         The cell that it takes the place of, of which all that is not ours is kept.
     """
-    told = {key: style.text(value, 6) for key, value in info.model_dump(mode="json", exclude=_OF_THE_FILE).items()}
+    listed = settled(info.model_dump(mode="json", exclude=_OF_THE_FILE))
+    told = {key: style.text(value, 6) for key, value in listed.items()}
     told["at"] = _PLACE
     configs = session.model_dump(mode="json", include={"configs"})["configs"]
     rest = json.loads(head)
@@ -197,6 +198,8 @@ def _settings(config: Mapping[str, Any], runs: int) -> Iterator[str]:
         yield ""
         yield from (*_cut(str(prompt), _PROMPT, ""), "")
     if rest:
+        yield "other settings"
+        yield ""
         text = json.dumps(rest, ensure_ascii=False, indent=2, default=lambda value: one_line(str(value)))
         yield from (*_cut(text, _SETTINGS, "json"), "")
 

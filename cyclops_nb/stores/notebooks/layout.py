@@ -60,7 +60,7 @@ class Layout:
         return replace(self, data=())
 
 
-def laid_out(
+def laid_out(  # noqa: PLR0917 - what a file is made of
     before: str, last: LastCell, foot: Foot, behind: tuple[str, str], rest: str, style: Style, ids: set[str]
 ) -> Layout:
     """Return a notebook of which the text is known.

@@ -19,7 +19,7 @@ from cyclops_nb.stores.notebooks.reading import read
 __all__ = ["info_in"]
 
 _TAILS = (16_384, 262_144)
-"""How many bytes of the end are looked at; behind the summary stand a table of runs, and whatever the user has added."""
+"""How many bytes of the end are looked at; behind the summary stand a table of runs, and what the user has added."""
 _KEY = f'"{SUMMARY}"'.encode()
 
 

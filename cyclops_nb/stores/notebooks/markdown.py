@@ -266,7 +266,7 @@ def _prose(text: str, less: str) -> str:
             if formula and formula.only_draws and (written := _formula(formula)):
                 done.append(written)
                 place = formula.end
-            elif token == "$":
+            elif token.startswith("$"):
                 done.append(dollar)
             else:
                 done.append(token if token in ("\\(", "\\[") else _BACKSLASH + token[1:])
@@ -278,16 +278,16 @@ def _prose(text: str, less: str) -> str:
     return "".join(done)
 
 
-def _mark(kind: str | None, token: str, less: str) -> str:
+def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - one line for each kind
     match kind:
         case "autolink":
             return token[1:-1]
         case "tag":
             return less
         case "image":
-            return "\\!"
+            return f"\\{token}"
         case "link" | "reference":
-            return "]\\"
+            return f"{token}\\"
         case "definition":
             return token.replace(":", "\\:")
         case "backticks" if len(token) >= _FENCE_LENGTH:  # what kept it from opening a fence may be gone

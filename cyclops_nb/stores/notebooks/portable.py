@@ -1,22 +1,26 @@
 """Data that come through other programs as they are.
 
-Jupyter sorts the keys of all metadata, and programs in JavaScript know no large whole numbers. Most data do not mind. Those
-that would change stand in the metadata as a text, which everybody leaves alone.
+Jupyter sorts the keys of all metadata, and programs in JavaScript know no large whole numbers and write 1.0 as 1. Most
+data do not mind. Those that would change stand in the metadata as a text, which everybody leaves alone.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
 
-__all__ = ["plain", "portable"]
+__all__ = ["plain", "portable", "settled"]
 
 _LIMIT = 2**53
 """From here on not every number is one in JavaScript."""
+_POWER = 1e21
+"""From here on JavaScript writes whole numbers with an exponent."""
 _LOST_KEY = "__proto__"
 
 
@@ -30,7 +34,17 @@ def portable(data: Any, *parts: Any) -> Any:
     *parts : JSON data or BaseModel
         What could change in them, if that is not all of it: a model puts the keys of its own fields back in order.
     """
-    return data if all(map(_is_kept, parts or (data,))) else json.dumps(data, ensure_ascii=False)
+    return settled(data) if all(map(_is_kept, parts or (data,))) else json.dumps(data, ensure_ascii=False)
+
+
+def settled(data: Any) -> Any:
+    """Return JSON data with 1 for 1.0, as JavaScript writes it; who reads it must know where such a number is meant."""
+    if isinstance(data, Mapping):
+        return {key: settled(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [settled(value) for value in data]
+    is_whole = isinstance(data, float) and data.is_integer() and abs(data) < _POWER
+    return int(Decimal(repr(data))) if is_whole and math.copysign(1, data) > 0 else data
 
 
 def plain(value: Any) -> Any:
@@ -41,7 +55,9 @@ def plain(value: Any) -> Any:
 def _is_kept(value: Any) -> bool:
     if isinstance(value, str | bool) or value is None:
         return True
-    if isinstance(value, int | float):
+    if isinstance(value, float):
+        return math.isfinite(value) and not value.is_integer()
+    if isinstance(value, int):
         return abs(value) < _LIMIT
     if isinstance(value, Mapping):
         is_sorted = all(one < another for one, another in pairwise(value))
@@ -49,5 +65,10 @@ def _is_kept(value: Any) -> bool:
     if isinstance(value, BaseModel):
         # unknown fields keep the order in which they come
         fields = (getattr(value, name) for name in type(value).model_fields)
-        return _is_kept(value.model_extra or {}) and all(map(_is_kept, fields))
+        return _is_kept(value.model_extra or {}) and all(_is_number(field) or _is_kept(field) for field in fields)
     return not isinstance(value, list | tuple) or all(map(_is_kept, value))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether this value of a field is read as the number that it is, however it is written."""
+    return isinstance(value, float) and math.isfinite(value)

@@ -69,14 +69,11 @@ def raw_lines(lines: Sequence[SourceLine], text: str) -> list[str]:
     ]
 
 
-def _unwritten(match: re.Match[str], less: str) -> str:
+def _unwritten(match: re.Match[str], less: str) -> str:  # noqa: PLR0911 - one line for each kind
     if match["code"]:
         return match[0]
     if match["element"] is not None:
-        inner = html.unescape(match["element"])
-        ticks = "`" * (1 + max((len(marks) for marks in re.findall("`+", inner)), default=0))
-        blank = " " if inner.startswith(("`", " ")) or inner.endswith(("`", " ")) else ""
-        return f"{ticks}{blank}{inner}{blank}{ticks}"
+        return _code_span(html.unescape(match["element"]))
     if match["mark"]:
         return html.unescape(match["mark"])
     if match["formula"]:
@@ -86,3 +83,9 @@ def _unwritten(match: re.Match[str], less: str) -> str:
     if match["backticks"] or match["definition"]:
         return match[0].replace("\\", "")
     return match["image"] or match["link"]
+
+
+def _code_span(inner: str) -> str:
+    ticks = "`" * (1 + max((len(marks) for marks in re.findall("`+", inner)), default=0))
+    blank = " " if inner.startswith(("`", " ")) or inner.endswith(("`", " ")) else ""
+    return f"{ticks}{blank}{inner}{blank}{ticks}"

@@ -12,12 +12,12 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from cyclops_nb.errors import SessionFormatError, TranscriptError
 from cyclops_nb.messages import AnyMessage, AssistantMessage, Message, ToolMessage
 from cyclops_nb.session import Session
-from cyclops_nb.stores.notebooks.cells import fingerprint, head_lines
-from cyclops_nb.stores.notebooks.document import KEY, VERSION, Document, parse, source_of
+from cyclops_nb.stores.notebooks.cells import HEADER, fingerprint, head_lines
+from cyclops_nb.stores.notebooks.document import VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
 from cyclops_nb.stores.notebooks.markdown import SourceLine
-from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.stores.notebooks.portable import plain
+from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import find_problems
 
 __all__ = ["EXPORT", "MessageCell", "Reading", "read", "read_export", "session_cells"]
@@ -40,6 +40,9 @@ class MessageCell:
     index: int
     """Of the message, when the cell was written."""
     is_edited: bool
+    """Whether its source is another one."""
+    is_new: bool
+    """Whether what it holds is another message."""
 
 
 @dataclass
@@ -75,8 +78,8 @@ def session_cells(document: Document, where: str) -> Iterator[tuple[int, str, Ma
     ours = document.ours
     if ours is None:
         raise SessionFormatError(
-            f"{where} is a notebook, but holds no session: it is not this store's, and was left untouched; keep sessions "
-            "in a folder of their own, or take another id"
+            f"{where} is a notebook, but holds no session: it is not this store's, and was left untouched; keep "
+            "sessions in a folder of their own, or take another id"
         )
     _check_version(ours, where)
     for number in range(len(document.cells)):
@@ -156,11 +159,14 @@ def _read(document: Document, found: _Cells, session_id: str | None, where: str)
     foot, foot_data = _foot(found["foot"], where)
     session = _session(foot_data, session_id, f"{where}, cells[{foot}],")
     _refuse_doubles(found["message"], where)
-    reading = Reading(document, session, foot=foot)
-    session.messages = _messages(document, found["message"], reading, where)
     summary = foot_data.get("summary")
     count = summary.get("message_count") if isinstance(summary, Mapping) else None
+    if not found["head"] or len(found["message"]) != count:
+        _refuse_merged(document, session, found, where)
+    reading = Reading(document, session, foot=foot)
+    session.messages = _messages(document, found["message"], reading, where)
     _check_structure(reading, count, where)
+    _part_from_parent(reading)
     if found["head"]:
         _read_head(reading, *found["head"][0])
     return reading
@@ -188,8 +194,8 @@ def _session(data: Mapping[str, Any], session_id: str | None, where: str) -> Ses
         raise _damage(where, error) from error
     if session_id is not None and session.id != session_id:
         raise SessionFormatError(
-            f"{where} holds the session {session.id!r}, not {session_id!r}: a stored session keeps the id inside it, so "
-            "give the file its own name back"
+            f"{where} holds the session {session.id!r}, not {session_id!r}: a stored session keeps the id inside it, "
+            "so give the file its own name back"
         )
     return session
 
@@ -217,6 +223,21 @@ def _refuse_doubles(cells: Sequence[tuple[int, Mapping[str, Any]]], where: str) 
             )
 
 
+def _refuse_merged(
+    document: Document, session: Session, found: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]], where: str
+) -> None:
+    """Raise if a message was merged into the first or the last cell, or the first cell into a message."""
+    there = {f"### \\[{data.get('index')}" for _, data in found["message"]}
+    for number, _ in (*found["head"], *found["foot"]):
+        for line in filter(HEADER.fullmatch, source_of(document.cells[number]).split("\n")):
+            if line.split("]")[0] not in there:
+                raise TranscriptError(f"{where}, cells[{number}]: message {line[4:84]!r} was merged into it; {_UNDO}")
+    facts = head_lines(session)[-1]
+    for number, _ in () if found["head"] else found["message"]:
+        if facts in source_of(document.cells[number]).split("\n"):
+            raise TranscriptError(f"{where}, cells[{number}]: the first cell was merged into it; {_UNDO}")
+
+
 def _messages(
     document: Document, found: Sequence[tuple[int, Mapping[str, Any]]], reading: Reading, where: str
 ) -> list[Message]:
@@ -238,6 +259,7 @@ def _messages(
         source = source_of(cell)
         index = data.get("index")
         index = index if type(index) is int else -1
+        old = messages[place]
         is_edited = fingerprint(source) != data.get("hash")
         if is_edited:
             try:
@@ -247,7 +269,7 @@ def _messages(
                     f"{where}, cells[{number}] (message {index}, {_who(messages[place])}): {error}; the file was left "
                     "untouched"
                 ) from None
-        reading.cells.append(MessageCell(number, index, is_edited))
+        reading.cells.append(MessageCell(number, index, is_edited, is_new=messages[place] is not old))
         reading.is_edited = reading.is_edited or is_edited
     return messages
 
@@ -284,7 +306,7 @@ def _check_structure(reading: Reading, count: Any, where: str) -> None:
     """
     cells = reading.cells
     indices = [cell.index for cell in cells]
-    if indices != list(range(count if type(count) is int else -1)):
+    if len(indices) != count or indices != list(range(len(indices))):
         reading.is_edited = True
     if not reading.is_edited:
         return
@@ -303,10 +325,22 @@ def _check_structure(reading: Reading, count: Any, where: str) -> None:
             continue
         cell = cells[problem.index]
         raise TranscriptError(
-            f"{where}, cells[{cell.number}] (message {cell.index}, {_who(messages[problem.index])}): {problem.text}, after "
-            "cells were edited, taken out or moved; a call and its result belong together: take the whole turn out, or "
-            f"{_UNDO}"
+            f"{where}, cells[{cell.number}] (message {cell.index}, {_who(messages[problem.index])}): {problem.text}, "
+            "after cells were edited, taken out or moved; a call and its result belong together: take the whole turn "
+            f"out, or {_UNDO}"
         )
+
+
+def _part_from_parent(reading: Reading) -> None:
+    """Let a fork share with its parent what stands before the first message that was edited, taken out or moved."""
+    session = reading.session
+    is_whole = (reading.document.ours or {}).get("id") == session.id  # another notebook may leave out what is shared
+    if session.parent is None or not reading.is_edited or not is_whole:
+        return
+    stands = (not cell.is_new and cell.index == place for place, cell in enumerate(reading.cells))
+    shared = next((place for place, is_shared in enumerate(stands) if not is_shared), len(reading.cells))
+    if shared < session.parent.message_count:
+        session.parent = session.parent.model_copy(update={"message_count": shared})
 
 
 def _read_head(reading: Reading, number: int, data: Mapping[str, Any]) -> None:

@@ -62,7 +62,9 @@ class Style:
 
     def object(self, texts: Mapping[str, str], depth: int) -> str:
         """Return an object of which the values are text already."""
-        return self._put("{", [self._strings(key) + self.key_separator + text for key, text in texts.items()], "}", depth)
+        return self._put(
+            "{", [self._strings(key) + self.key_separator + text for key, text in texts.items()], "}", depth
+        )
 
     def array(self, texts: Sequence[str], depth: int) -> str:
         """Return an array of which the items are text already."""
