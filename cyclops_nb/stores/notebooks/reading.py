@@ -122,8 +122,8 @@ def read(data: bytes, session_id: str | None, where: str) -> Reading:
     document = parse(data, where)
     if document.ours is not None and document.ours.get("kind") == EXPORT:
         raise SessionFormatError(
-            f"{where} holds sessions that were written to be handed out, and is not this store's; it was left untouched: "
-            "sessions_in_notebook reads it"
+            f"{where} holds sessions that were written to be handed out, and is not this store's; it was left "
+            "untouched: sessions_in_notebook reads it"
         )
     found = _Cells()
     for number, kind, cell in session_cells(document, where):
@@ -146,7 +146,9 @@ def read_export(document: Document, where: str) -> list[tuple[Session, int]]:
         if kind == "foot":
             groups.append(_Cells())
     if groups[-1]["head"] or groups[-1]["message"]:
-        raise TranscriptError(f"{where} lacks the last cell of its last session, which holds runs and settings: {_UNDO}")
+        raise TranscriptError(
+            f"{where} lacks the last cell of its last session, which holds runs and settings: {_UNDO}"
+        )
     found = []
     for group in groups[:-1]:
         session = _read(document, group, None, where).session
