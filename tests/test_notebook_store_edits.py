@@ -225,13 +225,13 @@ class TestLines:
         assert [part.type for part in message.content] == ["reasoning", "text", "tool_call", "tool_call"]
 
     def test_a_long_text(self, store, path):
-        """An edit of a text of a hundred thousand lines is found in a moment."""
-        places = (5, 20_000, 40_000)
-        lines = [f"line {number} to ${number}{'' if number in places else chr(0)}\n\n" for number in range(50_000)]
+        """An edit of a text of forty thousand lines is found in a moment."""
+        places = (5, 8_000, 16_000)
+        lines = [f"line {number} to ${number}{'' if number in places else chr(0)}\n\n" for number in range(20_000)]
         text = "".join(lines)
 
         def change(text):
-            return text.replace("line 5 ", "LINE ").replace("line 40000 ", "LINE ").replace("line 20000 ", "LINE ")
+            return text.replace("line 5 ", "LINE ").replace("line 16000 ", "LINE ").replace("line 8000 ", "LINE ")
 
         message = with_text(store, path, text, change)
         assert message.text == change(text)
