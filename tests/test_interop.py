@@ -454,3 +454,93 @@ class TestRealNotebook:
         lines = notebook.cells[-1].outputs[0].text.splitlines()
         wanted = [Session.model_validate_json(line) for line in lines]
         assert list(sessions_in_notebook(path)) == wanted
+
+
+class TestBetweenRuns:
+    """What was done to a session by hand, and what a run answered that was not given to it."""
+
+    def test_an_edited_question_is_there(self, agent, path):
+        """A run without an input shows the question that it answers."""
+        session = Session("s")
+        values = [agent.run("one", session=session)]
+        fork = session.edit(0, "better")
+        values.append(agent.run(session=fork))
+        by_id, missing = found(notebook_of(path, *values))
+        assert [message.text for message in by_id[fork.id].messages] == ["better", "answer to better"]
+        assert missing == []
+
+    def test_a_question_that_was_asked_again_stands_once(self, path):
+        """After a run that failed."""
+        with ScriptedServer([error(400, "no"), text("yes")]) as server:
+            agent = agent_for(server)
+            session = Session("s")
+            values = [agent.run_with_response("one", session=session), agent.run(session=session)]
+        (back,) = sessions_in_notebook(notebook_of(path, *values))
+        assert back == session
+
+    def test_a_compaction_on_demand_is_there(self, path):
+        """It is seen in the next run: its summary, and its run."""
+
+        def model(request):
+            is_summary = "summary" in str(request.messages[0]["content"])
+            return text("They counted." if is_summary else "a fine long answer " * 8)
+
+        with ScriptedServer(model) as server:
+            agent = agent_for(server)
+            session = Session("s")
+            values = [agent.run(f"question {number} " * 5, session=session) for number in range(4)]
+            assert agent.compact(session) is not None
+            values.append(agent.run("and now", session=session))
+        (back,) = sessions_in_notebook(notebook_of(path, *values))
+        assert back == session
+
+    def test_a_change_by_hand_is_named(self, agent, path):
+        """The transcript has the length that it had, and is another one."""
+        session = Session("s")
+        values = [agent.run("one", session=session)]
+        session.messages[:] = [UserMessage("other"), AssistantMessage("answer")]
+        values.append(agent.run("two", session=session))
+        _, missing = found(notebook_of(path, *values))
+        assert "changed by hand" in missing[0]
+
+    def test_metadata_are_there(self, agent, path):
+        """As they were at the last run."""
+        session = Session("s", metadata={"study": [1, 2]})
+        (back,) = sessions_in_notebook(notebook_of(path, agent.run("one", session=session)))
+        assert back == session
+
+
+class TestChangedExports:
+    """Notebooks that were handed out, and changed there."""
+
+    def test_a_fork_whose_origin_was_taken_out_says_what_is_missing(self, path):
+        """And one that was put before its origin is whole."""
+        export_notebook(family_of_three()[:2], path)
+        notebook = read(path)
+        start = next(n for n, cell in enumerate(notebook["cells"]) if source(cell).startswith("# Rome"))
+        origin, fork = notebook["cells"][:start], notebook["cells"][start:]
+        path.write_text(json.dumps({**notebook, "cells": [*fork, *origin]}))
+        by_id, missing = found(path)
+        assert sorted(len(session.messages) for session in by_id.values()) == [7, 7]
+        assert missing == []
+        path.write_text(json.dumps({**notebook, "cells": fork}))
+        by_id, missing = found(path)
+        assert [len(session.messages) for session in by_id.values()] == [2]
+        assert "messages [0] to [4]" in missing[0]
+
+    def test_what_was_changed_there_is_not_replaced(self, path):
+        """A cell of somebody's own is no less than a notebook of his own."""
+        export_notebook(Session("one"), path)
+        notebook = nbformat.read(path, 4)
+        nbformat.write(notebook, path)
+        export_notebook(Session("one"), path)
+        notebook.cells.append(nbformat.v4.new_code_cell("my_work()"))
+        nbformat.write(notebook, path)
+        with pytest.raises(InputError, match="changed since"):
+            export_notebook(Session("one"), path)
+
+    @pytest.mark.parametrize("wrong", [None, 7, [None]])
+    def test_wrong_arguments_are_told(self, path, wrong):
+        """In words."""
+        with pytest.raises(InputError, match="session"):
+            export_notebook(wrong, path)

@@ -523,3 +523,35 @@ class TestOwnCells:
             ["keep"], None, ["keep"], ["keep"],
         ]  # fmt: skip
         check_valid(path)
+
+
+class TestLostData:
+    """Messages whose data are gone, though their text stands in the notebook."""
+
+    def test_a_message_merged_into_a_cell_of_the_users_own(self, store, path):
+        """The cell is named: else the message would be gone without a word."""
+        save(store, conversation())
+        put_in(path, 5, note("My own remark."))
+        notebook = read(path)
+        cells = notebook["cells"]
+        place = next(number for number, cell in enumerate(cells) if source(cell) == "My own remark.")
+        cells[place]["source"] = source(cells[place]) + "\n\n" + source(cells[place + 1])
+        del cells[place + 1]
+        write(path, notebook)
+        with pytest.raises(TranscriptError, match=rf"cells\[{place}\]"):
+            load(NotebookSessionStore(path.parent))
+
+    def test_a_message_without_its_metadata(self, store, path):
+        """As another program may leave it."""
+        save(store, conversation())
+        notebook = read(path)
+        cell_of(notebook, 5)["metadata"] = {"cyclops_nb": "hey"}
+        write(path, notebook)
+        with pytest.raises(TranscriptError, match="has lost its metadata"):
+            load(NotebookSessionStore(path.parent))
+
+    def test_a_heading_without_the_backslash_is_the_heading(self, store, path):
+        """As somebody types it who reads it."""
+        save(store, conversation())
+        edit(path, 5, "### \\[5] user\n\nThanks.", "### [5] user\n\nThank you.")
+        assert load(NotebookSessionStore(path.parent)).messages[5].text == "Thank you."

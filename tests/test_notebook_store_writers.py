@@ -439,3 +439,18 @@ class TestStyle:
         add(store, loaded, say(loaded))
         assert path.read_bytes() == program(read(path))
         assert load(NotebookSessionStore(path.parent)) == loaded
+
+
+class TestDelete:
+    """What `delete` removes."""
+
+    @pytest.mark.parametrize(
+        "text", ['{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "{", '{"nbformat": 3}']
+    )
+    def test_leaves_what_is_no_session(self, store, path, text):
+        """Somebody else's notebook, or one that is broken."""
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        with pytest.raises(SessionFormatError):
+            asyncio.run(store.delete("study-1"))
+        assert path.read_text() == text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from cyclops_nb.stores.files import read, replacement
 from cyclops_nb.stores.lines import encode
 from cyclops_nb.stores.notebooks.arranging import around
 from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, own_cell
-from cyclops_nb.stores.notebooks.document import VERSION, parse
+from cyclops_nb.stores.notebooks.document import VERSION, parse, source_of
 from cyclops_nb.stores.notebooks.foot import RunTexts, foot_cell, placed
 from cyclops_nb.stores.notebooks.reading import EXPORT
 from cyclops_nb.stores.notebooks.style import Style
@@ -38,7 +40,8 @@ def export_notebook(
     sessions : Session or iterable of Session
         What to write.
     path : str or path
-        The notebook. One that this function wrote is replaced, anything else only if `overwrite` says so.
+        The notebook. What this function wrote is replaced, what was changed since or is something else only if
+        `overwrite` says so.
     overwrite : bool
         Whether a file that is something else may be replaced.
 
@@ -61,7 +64,7 @@ def export_notebook(
     ...     export_notebook(Session("study-1"), Path(folder) / "study.ipynb").name
     'study.ipynb'
     """
-    given = [sessions] if isinstance(sessions, Session) else list(sessions)
+    given = [sessions] if isinstance(sessions, Session) else _listed(sessions)
     _check(given)
     path = Path(path)
     if not overwrite:
@@ -72,12 +75,19 @@ def export_notebook(
     return path
 
 
+def _listed(sessions: Any) -> list[Any]:
+    try:
+        return list(sessions)
+    except TypeError:
+        raise InputError(f"give a session or a list of them, not a {type(sessions).__name__}") from None
+
+
 def _check(sessions: list[Any]) -> None:
     if not sessions:
         raise InputError("there is nothing to export: give a session or a list of them")
-    wrong = next((item for item in sessions if not isinstance(item, Session)), None)
-    if wrong is not None:
-        raise InputError(f"sessions are exported, got a {type(wrong).__name__}; load stored ones first")
+    wrong = [type(item).__name__ for item in sessions if not isinstance(item, Session)]
+    if wrong:
+        raise InputError(f"sessions are exported, got a {wrong[0]}; load stored ones first")
     ids = [session.id for session in sessions]
     twice = next((name for name in ids if ids.count(name) > 1), None)
     if twice is not None:
@@ -89,23 +99,35 @@ def _refuse_what_is_not_ours(path: Path) -> None:
     if found is None:
         return
     try:
-        ours = parse(found[0], repr(str(path))).ours
+        document = parse(found[0], repr(str(path)))
     except SessionFormatError:
-        ours = None
-    if ours is None or ours.get("kind") != EXPORT:
+        document = None
+    ours = document.ours if document is not None else None
+    if document is None or ours is None or ours.get("kind") != EXPORT or ours.get("digest") != _digest(document.cells):
         raise InputError(
-            f"{str(path)!r} is there and was not written by export_notebook; it was left untouched: take another name, "
-            "or say overwrite=True"
+            f"{str(path)!r} is there and is not what export_notebook wrote, or was changed since; it was left "
+            "untouched: take another name, or say overwrite=True"
         )
+
+
+def _digest(cells: Sequence[Mapping[str, Any]]) -> str:
+    data = json.dumps([{**cell, "source": source_of(cell)} for cell in cells], sort_keys=True)
+    return hashlib.blake2b(data.encode(), digest_size=16).hexdigest()
 
 
 def _notebook(sessions: list[Session]) -> bytes:
     style = Style()
+    data = _cells(sessions, style)
+    digest = _digest(json.loads(b"[" + data + b"]"))
+    before, behind = around(style, [], {"digest": digest, "kind": EXPORT, "version": VERSION})
+    return before.encode() + data + behind.encode()
+
+
+def _cells(sessions: list[Session], style: Style) -> bytes:
     ids: set[str] = set()
     known = {session.id: session for session in sessions}
     comma = (style.comma + style.break_at(2)).encode()
-    before, behind = around(style, [], {"kind": EXPORT, "version": VERSION})
-    data = bytearray(before.encode())
+    data = bytearray()
     for place, branch in enumerate(family(sessions)):
         data += comma if place else b""
         session = branch.value
@@ -122,7 +144,7 @@ def _notebook(sessions: list[Session]) -> bytes:
         name = cell_id(f"foot-{session.id}", ids)
         foot = foot_cell(style, session, record.head, record.info, RunTexts(), name, {})
         data += b"".join(placed(foot, len(data)))
-    return bytes(data + behind.encode())
+    return bytes(data)
 
 
 def _shared(branch: Branch[Session], known: dict[str, Session]) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Literal
 
 from pydantic import Field
 
-from cyclops_nb.messages import AnyMessage, SummaryMessage
+from cyclops_nb.messages import AnyMessage, Message, SummaryMessage, UserMessage
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Parent
-from cyclops_nb.values import FrozenJson, Text, Timestamp, Value
+from cyclops_nb.values import FrozenJson, Text, Timestamp, Value, clean_json
 
 __all__ = ["MEDIA_TYPE", "RunRecord", "run_record"]
 
@@ -35,14 +37,17 @@ class RunRecord(Value):
     """When the session was begun: another conversation may take its id."""
     title: Text | None = None
     parent: Parent | None = None
+    metadata: FrozenJson = Field(default_factory=dict)
     start: int = Field(ge=0)
     """The index of the first message."""
     messages: tuple[AnyMessage, ...]
-    """What the run added, of which an earlier part may stand in the summary."""
+    """What the run added, and the question that it answered; an earlier part may stand in the summary."""
+    before: Text | None = None
+    """The id of the message that stood before them."""
     summary: SummaryMessage | None = None
-    """What took the place of older messages in this run: all but the `start - 1` before the run's own."""
+    """The summary that the session began with, and behind it `start - 1` messages before the run's own."""
     runs: tuple[Run, ...]
-    """The run, and the compactions within it."""
+    """The run, the compactions within it, and the one that made the summary."""
     configs: dict[Text, FrozenJson] = Field(default_factory=dict)
     """The settings that these name."""
 
@@ -61,18 +66,32 @@ def run_record(response: AgentResponse) -> RunRecord:
         ``.model_dump(mode="json")`` is what stands in the output.
     """
     session = response.session
-    made_by = {run.id for run in response.runs}
-    first = session.messages[0] if session.messages else None
-    summary = first if isinstance(first, SummaryMessage) and first.run_id in made_by else None
+    held = session.messages
+    end = response.run.started_at + timedelta(seconds=response.run.duration or 0)
+    first = held[0] if held else None
+    summary = first if isinstance(first, SummaryMessage) and first.created_at <= end else None
     start = max(response.start, 0 if summary is None else 1)
+    added = response.messages[start - response.start :]
+    stands = not added or (start < len(held) and held[start].id == added[0].id)
+    question = _question(held, start) if stands and not (added and isinstance(added[0], UserMessage)) else start
+    known = response.runs or (response.run,)
+    makers = [run for run in session.runs if summary is not None and run.id == summary.run_id and run not in known]
     return RunRecord(
         session_id=session.id,
         created_at=session.created_at,
         title=session.title,
         parent=session.parent,
-        start=start,
-        messages=response.messages[start - response.start :],
+        metadata=clean_json(session.metadata),
+        start=question,
+        messages=(*held[question:start], *added),
+        before=held[question - 1].id if stands and question else None,
         summary=summary,
-        runs=response.runs or (response.run,),
-        configs={run.config: session.configs[run.config] for run in response.runs if run.config in session.configs},
+        runs=(*known, *makers),
+        configs={run.config: session.configs[run.config] for run in (*known, *makers) if run.config in session.configs},
     )
+
+
+def _question(messages: Sequence[Message], start: int) -> int:
+    """Return the index of the question that a run without an input of its own answered; `start` if there is none."""
+    places = (place for place in range(start - 1, -1, -1) if isinstance(messages[place], UserMessage))
+    return next(places, start)

@@ -51,7 +51,12 @@ class Stripped:
             "the state of widgets" if self.widgets else "",
         ]
         what = ", ".join(text for text in told if text)
-        note = "; it reads as before, but no session can be loaded from it any more" if self.is_session else ""
+        note = (
+            "; no session can be loaded from it any more, but all that was said can still be read in it, with "
+            "reasoning, settings and system prompt"
+            if self.is_session
+            else ""
+        )
         return f"{self.path}: removed {what}{note}" if what or note else f"{self.path}: there was nothing to remove"
 
 

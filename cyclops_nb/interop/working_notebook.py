@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.errors import SessionFormatError, TranscriptError
+from cyclops_nb.family import family
 from cyclops_nb.interop.run_record import MEDIA_TYPE, RunRecord
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Parent, Session
@@ -95,7 +96,7 @@ def sessions_in_notebook(path: str | os.PathLike[str]) -> FoundSessions:
     data = path.read_bytes()
     document = parse(data, repr(str(path)))
     if document.ours is not None and document.ours.get("kind") == EXPORT:
-        return FoundSessions(_exported(document, repr(str(path))))
+        return _exported(document, repr(str(path)))
     if document.ours is not None:
         return FoundSessions([read(data, None, repr(str(path))).session])
     found = _Found()
@@ -106,14 +107,22 @@ def sessions_in_notebook(path: str | os.PathLike[str]) -> FoundSessions:
     return result
 
 
-def _exported(document: Document, where: str) -> list[Session]:
-    sessions: dict[str, Session] = {}
-    for session, shared in read_export(document, where):
-        origin = sessions.get(session.parent.session_id) if session.parent else None
-        if origin is not None:
-            session.messages[:0] = origin.messages[:shared]
-        sessions[session.id] = session
-    return list(sessions.values())
+def _exported(document: Document, where: str) -> FoundSessions:
+    parts = read_export(document, where)
+    shared = {part.session.id: part.shared for part in parts}
+    missing = []
+    sessions = {branch.value.id: branch.value for branch in family(part.session for part in parts)}
+    for session in sessions.values():  # each behind its origin, which is whole by then
+        count, origin = shared[session.id], sessions.get(session.parent.session_id) if session.parent else None
+        held = origin.messages[:count] if origin is not None and origin is not session else []
+        session.messages[:0] = held
+        if len(held) < count:
+            text = f"messages [{len(held)}] to [{count - 1}] of session {session.id!r} stood in its origin, above"
+            number = next(part.cell for part in parts if part.session is session)
+            missing.append(MissingPiece(number, session.id, text))
+    result = FoundSessions(sessions[part.session.id] for part in parts)
+    result.missing = tuple(missing)
+    return result
 
 
 def _records(document: Document, found: _Found) -> Iterator[tuple[int, RunRecord]]:
@@ -160,6 +169,7 @@ class _Thread:
     def whole(self) -> Session:
         """Return the session, with the messages that there are."""
         self.session.messages[:] = [message for message in self.slots if message is not None]
+        self.session.runs.sort(key=lambda run: run.started_at)
         if self.session.parent is not None:
             shared = self.slots[: self.session.parent.message_count]
             count = sum(message is not None for message in shared)
@@ -185,20 +195,27 @@ class _Found:
         """Do to a session what a run did to it."""
         thread = self._threads.get((record.session_id, record.created_at)) or self._begun(record)
         slots, start = thread.slots, record.start
-        if record.summary is not None:
+        if record.summary is not None and not (slots and slots[0] is not None and slots[0].id == record.summary.id):
             kept = start - 1
             self._miss(cell, record, 1 + len(slots[-kept:]) if kept else start)
             slots[:] = [record.summary, *([None] * (kept - len(slots))), *(slots[-kept:] if kept else [])]
         elif len(slots) > start:
-            self._keep(thread, start)
+            if not {message.id for message in slots[start:] if message} <= {message.id for message in record.messages}:
+                self._keep(thread, start)
             del slots[start:]
         else:
             self._miss(cell, record, len(slots))
             slots += [None] * (start - len(slots))
+        last = slots[-1] if slots else None
+        if last is not None and record.before is not None and last.id != record.before:
+            text = f"session {record.session_id!r} was changed by hand before this run, and no output holds how"
+            self.missing.append(MissingPiece(cell, record.session_id, text))
         slots.extend(record.messages)
         thread.session.title = record.title
+        thread.session.metadata = record.model_dump(mode="json", include={"metadata"})["metadata"]
         thread.session.configs.update(record.configs)
-        thread.session.runs.extend(record.runs)
+        known = {run.id for run in thread.session.runs}
+        thread.session.runs.extend(run for run in record.runs if run.id not in known)
 
     def _begun(self, record: RunRecord) -> _Thread:
         """Begin a session, with what it has from its origin, if that is there."""

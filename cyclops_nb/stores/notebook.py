@@ -25,10 +25,11 @@ from cyclops_nb.stores.folder_store import FolderStore, conflict, not_found
 from cyclops_nb.stores.lines import Record, encode
 from cyclops_nb.stores.notebooks.arranging import FootWriter, arranged
 from cyclops_nb.stores.notebooks.cells import cell_id, message_cell
+from cyclops_nb.stores.notebooks.document import parse
 from cyclops_nb.stores.notebooks.foot import RunTexts, foot_cell
 from cyclops_nb.stores.notebooks.layout import Layout, extended, layout_of
 from cyclops_nb.stores.notebooks.listing import info_in
-from cyclops_nb.stores.notebooks.reading import Reading
+from cyclops_nb.stores.notebooks.reading import Reading, session_cells
 from cyclops_nb.stores.notebooks.reading import read as read_notebook
 
 __all__ = ["NotebookSessionStore"]
@@ -229,6 +230,20 @@ class NotebookSessionStore(FolderStore[_Seen]):
                 f"session {session_id!r} is stored in the notebook that this kernel runs in, {str(path)!r}: "
                 "the open tab and the store overwrite each other; run the agent from another notebook"
             )
+
+    def _delete(self, session_id: str) -> None:
+        """Remove the notebook of a session; one that holds none is somebody else's, and stays.
+
+        Raises
+        ------
+        SessionFormatError
+            If it holds no session.
+        """
+        path = self._folder.path(session_id)
+        found = read(path)
+        if found is not None and found[0]:
+            next(session_cells(parse(found[0], repr(str(path))), repr(str(path))), None)
+        super()._delete(session_id)
 
     def _info(self, entry: Entry) -> SessionInfo | None:
         return info_in(entry)

@@ -42,7 +42,7 @@ __all__ = [
     "own_cell",
 ]
 
-HEADER = re.compile(r"### \\\[[0-9]+\] \S.*")
+HEADER = re.compile(r"### \\?\[[0-9]+\\?\] \S.*")
 """The first line of a message's cell."""
 _RESULT_LIMIT = 6_000
 """Characters of a tool's result, and of arguments, that are shown."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -20,7 +20,7 @@ from cyclops_nb.stores.notebooks.portable import plain
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import find_problems
 
-__all__ = ["EXPORT", "MessageCell", "Reading", "read", "read_export", "session_cells"]
+__all__ = ["EXPORT", "Exported", "MessageCell", "Reading", "read", "read_export", "session_cells"]
 
 EXPORT = "export"
 """The kind of a notebook to hand out, which holds several sessions one behind the other."""
@@ -138,8 +138,18 @@ class _Cells(dict[str, list[tuple[int, Mapping[str, Any]]]]):
         super().__init__({"head": [], "message": [], "foot": []})
 
 
-def read_export(document: Document, where: str) -> list[tuple[Session, int]]:
-    """Return the sessions in a notebook to hand out, and how many messages each has from its origin, left off there."""
+class Exported(NamedTuple):
+    """A session in a notebook to hand out."""
+
+    session: Session
+    shared: int
+    """How many messages, from the first, stand in its origin alone."""
+    cell: int
+    """The number of its last cell."""
+
+
+def read_export(document: Document, where: str) -> list[Exported]:
+    """Return the sessions in a notebook to hand out, in the order of their cells."""
     groups = [_Cells()]
     for number, kind, cell in session_cells(document, where):
         groups[-1].get(kind, []).append((number, cell))
@@ -153,7 +163,7 @@ def read_export(document: Document, where: str) -> list[tuple[Session, int]]:
     for group in groups[:-1]:
         session = _read(document, group, None, where).session
         shared = group["head"][0][1].get("shared", 0) if group["head"] else 0
-        found.append((session, shared if type(shared) is int else 0))
+        found.append(Exported(session, shared if type(shared) is int else 0, group["foot"][0][0]))
     return found
 
 
@@ -228,12 +238,17 @@ def _refuse_doubles(cells: Sequence[tuple[int, Mapping[str, Any]]], where: str) 
 def _refuse_merged(
     document: Document, session: Session, found: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]], where: str
 ) -> None:
-    """Raise if a message was merged into the first or the last cell, or the first cell into a message."""
-    there = {f"### \\[{data.get('index')}" for _, data in found["message"]}
-    for number, _ in (*found["head"], *found["foot"]):
+    """Raise if a message was merged into a cell that is none of a message's, or the first cell into a message.
+
+    A cell of the user's in which a message stands that has no cell is one, too: such as has lost its metadata.
+    """
+    there = {f"### [{data.get('index')}" for _, data in found["message"]}
+    theirs = [number for number in range(len(document.cells)) if document.cell_data(number) is None]
+    for number in (*(number for number, _ in (*found["head"], *found["foot"])), *theirs):
         for line in filter(HEADER.fullmatch, source_of(document.cells[number]).split("\n")):
-            if line.split("]")[0] not in there:
-                raise TranscriptError(f"{where}, cells[{number}]: message {line[4:84]!r} was merged into it; {_UNDO}")
+            if line.replace("\\", "").split("]")[0] not in there:
+                said = f"message {line[4:84]!r} was merged into it, or has lost its metadata"
+                raise TranscriptError(f"{where}, cells[{number}]: {said}; {_UNDO}")
     facts = head_lines(session)[-1]
     for number, _ in () if found["head"] else found["message"]:
         if facts in source_of(document.cells[number]).split("\n"):
