@@ -261,7 +261,7 @@ def _messages(
     raw = []
     for number, data in found:
         try:
-            raw.append(_raw_message(data, document.cells[number].get("attachments", {})))
+            raw.append(_raw_message(data, document.cells[number]))
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
             raise _damage(f"{where}, cells[{number}],", error) from error
     try:
@@ -295,18 +295,21 @@ def _who(message: Message) -> str:
     return f"tool {message.name!r}" if isinstance(message, ToolMessage) else message.role
 
 
-def _raw_message(data: Mapping[str, Any], attachments: Mapping[str, Any]) -> Any:
+def _raw_message(data: Mapping[str, Any], cell: Mapping[str, Any]) -> Any:
     """Return a message as JSON data, with the images that stand in the attachments of its cell."""
     message = plain(data["message"])
-    names = data.get("attachments")
+    names, attachments = data.get("attachments"), cell.get("attachments", {})
     if not names:
         return message
     content = list(message["content"])
     for place, name in names.items():
         part = dict(content[int(place)])
-        if name not in attachments:
+        if name in attachments:
+            (image,) = attachments[name].values()
+        elif f"](attachment:{name})" in source_of(cell):
             raise ValueError(f"the image {name!r} is not attached to the cell any more")
-        (image,) = attachments[name].values()
+        else:
+            image = ""  # some programs take an image away with the line that shows it
         image = "".join(image) if isinstance(image, list) else image
         if "url" in part:
             part["url"] += image
