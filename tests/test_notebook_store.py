@@ -39,6 +39,7 @@ from notebooks import (
     cell_of,
     changed_lines,
     check_valid,
+    code,
     conversation,
     git,
     note,
@@ -406,7 +407,10 @@ class TestList:
     def test_other_notebooks_are_not_ours(self, folder, store):
         """A notebook without a session, as users have them, is left out without a word; a broken one with a warning."""
         save(store, talk())
-        nbformat.write(nbformat.v4.new_notebook(cells=[note("x")]), folder / "work.ipynb")
+        shown = {"application/vnd.cyclops.run+json": {"config": {"cyclops_nb": "0.1"}}, "text/plain": "an answer"}
+        output = nbformat.v4.new_output("display_data", shown)
+        nbformat.write(nbformat.v4.new_notebook(cells=[note("x")]), folder / "notes.ipynb")
+        nbformat.write(nbformat.v4.new_notebook(cells=[code("agent.run('q')", output)]), folder / "work.ipynb")
         (folder / "notes.txt").write_text("x")
         (folder / ".ipynb_checkpoints").mkdir()
         assert [info.id for info in asyncio.run(store.list())] == ["study-1"]
