@@ -134,6 +134,14 @@ class TestEditedText:
         write(path, notebook)
         assert load(store) == session
 
+    @pytest.mark.parametrize("header", ["## [5] user\n\n", "### \\[5] me\n\n", "# [7] user\n", ""])
+    def test_the_line_that_says_who_speaks(self, store, path, session, header):
+        """A cell that was written anew has no need of its first line, and no matter how it is written it is no text."""
+        notebook = read(path)
+        cell_of(notebook, 5)["source"] = f"{header}Why?"
+        write(path, notebook)
+        assert load(store).messages[5].text == "Why?"
+
     def test_what_is_told_about_an_answer(self, store, path, session):
         """A change of the line that tells of model, time and tokens is no edit of the answer."""
         edit(path, 1, "1.5 s", "2 s")
@@ -606,5 +614,5 @@ class TestLostData:
     def test_a_heading_without_the_backslash_is_the_heading(self, store, path):
         """As somebody types it who reads it."""
         save(store, conversation())
-        edit(path, 5, "### \\[5] user\n\nThanks.", "### [5] user\n\nThank you.")
+        edit(path, 5, "## \\[5] user\n\nThanks.", "## [5] user\n\nThank you.")
         assert load(NotebookSessionStore(path.parent)).messages[5].text == "Thank you."

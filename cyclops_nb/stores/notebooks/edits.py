@@ -30,6 +30,8 @@ _PIECES = 2_000
 _FOLD_LINE = re.compile(r"</?details>|<summary>.*")
 _FACTS = re.compile(r"\*[^*]+ · [^*]+\*")
 _FACTS_PLACE = 2
+_FIRST_LINE = re.compile(r"#{1,6} \\?\[[0-9]+\\?\] \S.*")
+"""What says who speaks, also as someone may have written it anew."""
 _ATTACHED = re.compile(r"!\[[^\]]*\]\(attachment:([^)\s]+)\)\s*")
 
 
@@ -86,7 +88,7 @@ def from_source(message: Message, index: int, source: str, attachments: Mapping[
 
 def _with_facts(old: Sequence[Line], lines: list[str]) -> list[str]:
     """Return an edited source in which the line on what was measured is as it was: it is no part of the text."""
-    if min(len(old), len(lines)) <= _FACTS_PLACE or not HEADER.fullmatch(lines[0]):
+    if min(len(old), len(lines)) <= _FACTS_PLACE or not _FIRST_LINE.fullmatch(lines[0]):
         return lines
     facts, line = old[_FACTS_PLACE], lines[_FACTS_PLACE]
     if facts.part is not None or not _FACTS.fullmatch(line) or any(line == other.source for other in old):
@@ -183,8 +185,9 @@ def _without_header(lines: list[str], *, may_begin: bool) -> list[str]:
     first = next((place for place, line in enumerate(lines) if line.strip()), 0) if may_begin else -1
     for place, line in enumerate(lines):
         if place != first and HEADER.fullmatch(line):
-            raise TranscriptError(f"another message, {line[4:84]!r}, was merged into the cell; undo that")
-    is_header = 0 <= first < len(lines) and HEADER.fullmatch(lines[first])
+            name = line.lstrip("# ")[:80]
+            raise TranscriptError(f"another message, {name!r}, was merged into the cell; undo that")
+    is_header = 0 <= first < len(lines) and _FIRST_LINE.fullmatch(lines[first])
     return lines[first + 1 :] if is_header else lines
 
 

@@ -242,12 +242,13 @@ def _refuse_merged(
 
     A cell of the user's in which a message stands that has no cell is one, too: such as has lost its metadata.
     """
-    there = {f"### [{data.get('index')}" for _, data in found["message"]}
+    there = {str(data.get("index")) for _, data in found["message"]}
     theirs = [number for number in range(len(document.cells)) if document.cell_data(number) is None]
     for number in (*(number for number, _ in (*found["head"], *found["foot"])), *theirs):
-        for line in filter(HEADER.fullmatch, source_of(document.cells[number]).split("\n")):
-            if line.replace("\\", "").split("]")[0] not in there:
-                said = f"message {line[4:84]!r} was merged into it, or has lost its metadata"
+        for header in filter(None, map(HEADER.fullmatch, source_of(document.cells[number]).split("\n"))):
+            if header["index"] not in there:
+                name = header[0].lstrip("# ")[:80]
+                said = f"message {name!r} was merged into it, or has lost its metadata"
                 raise TranscriptError(f"{where}, cells[{number}]: {said}; {_UNDO}")
     facts = head_lines(session)[-1]
     for number, _ in () if found["head"] else found["message"]:
