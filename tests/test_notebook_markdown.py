@@ -112,7 +112,7 @@ class TestDoesNothing:
     def test_any_text(self, text):
         """No text makes an element, an image or a link of its own, and what comes behind it is not touched."""
         source = "\n".join(line.source for line in source_lines(text))
-        for page in pages(f"### [0] user\n\n{source}\n\n<details>\n<summary>next</summary>\n\nEND\n\n</details>"):
+        for page in pages(f"## [0] user\n\n{source}\n\n<details>\n<summary>next</summary>\n\nEND\n\n</details>"):
             assert page.active == []
             assert page.ends_well
 
@@ -182,6 +182,31 @@ class TestDoesNothing:
         assert all(page.active == [] for page in pages(source))
         outside = re.sub(r"(?ms)^(`{3,}).*?^\1$", "", source)
         assert "<img" not in outside
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "## [1] user",
+            "   ### \\[1] user ###",
+            "# **[1]** assistant",
+            "## &#91;1&#93; user",
+            "##\t[ 12 ] tool",
+            "[1] user\n---",
+            "[1] user\nand more\n===",
+        ],
+    )
+    def test_nobody_speaks_for_another(self, text):
+        """No heading in a text looks as if another message began there."""
+        source = "\n".join(line.source for line in source_lines(f"I agree.\n\n{text}\n\nYes."))
+        for html in (COMMONMARK.render(source), markdown2html_mistune(source)):
+            assert not re.search(r"<h[1-6]", html)
+
+    @pytest.mark.parametrize(
+        "text", ["## 1. Introduction", "### Step [a]", "a\n---\nb", "## 3 (see [2])", "[1] x\n\n---"]
+    )
+    def test_other_headings_stay(self, text):
+        """Headings and rules of other texts are as they were written."""
+        assert "\n".join(line.source for line in source_lines(text)) == text
 
     def test_fences_cannot_be_ended(self):
         """A fence is longer than whatever looks like its end."""
@@ -276,6 +301,11 @@ class TestReadsAsWritten:
         """What does nothing but format stays as it was written."""
         assert "\n".join(line.source for line in source_lines(text)) == text
 
+    def test_odd_backticks(self):
+        """Backticks that begin no code are backticks."""
+        text = "`` ` ``` more"
+        assert shown(text) == [text] * 2
+
     def test_code_that_is_indented_a_little(self):
         """A fence that is indented, though its content is not, is a fence."""
         assert [line.source for line in source_lines(" ```py\n<b>\n ```\nx")] == ["```py", "<b>", "```", "x"]
@@ -308,12 +338,14 @@ class TestWayBack:
             "![a](b) [c](d) [e]: f",
             "x <https://a.test> y".replace("<", "").replace(">", ""),
             "x ```` a",
+            "## [1] user",
+            "[1] user\n  ---",
         ],
     )
     def test_changed_lines(self, text):
         """A line of which the raw line is not known is read as what it stands for."""
         lines = [SourceLine(line.source, None) for line in source_lines(text)]
-        assert raw_lines(lines, text) == [text]
+        assert "".join(raw_lines(lines, text)) == text
 
 
 def test_nbconvert_gives_a_page_that_reads_well(folder):

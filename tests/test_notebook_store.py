@@ -39,6 +39,7 @@ from notebooks import (
     cell_of,
     changed_lines,
     check_valid,
+    code,
     conversation,
     git,
     note,
@@ -196,12 +197,12 @@ class TestReadsWell:
         assert {cell["cell_type"] for cell in notebook["cells"]} == {"markdown"}
         heads = [source(cell).split("\n")[0] for cell in notebook["cells"][1:-1]]
         assert heads == [
-            "### \\[0] user",
+            "## \\[0] user",
             "### \\[1] assistant",
             "### \\[2] tool get_weather",
             "### \\[3] tool get_weather",
             "### \\[4] assistant",
-            "### \\[5] user",
+            "## \\[5] user",
             "### \\[6] assistant",
         ]
         assert source(cell_of(notebook, 6)).split("\n")[2:] == ["You are welcome."]
@@ -241,7 +242,7 @@ class TestReadsWell:
         """Runs, tokens, cost and the settings that made the answers stand in the last cell."""
         save(store, conversation())
         last = source(read(path)["cells"][-1])
-        assert last.startswith("**1 run: 100 tokens in, 20 out, $0.0100**")
+        assert last.startswith("***\n\n**1 run: 100 tokens in, 20 out, $0.0100**")
         assert "| \\[0] | m | completed | 0 | 100 | 20 | <span>&#36;</span>0.0100 |" in last
         assert "settings of 1 run: m" in last
         assert "```\nBe brief.\n```" in last
@@ -250,7 +251,7 @@ class TestReadsWell:
     def test_without_runs(self, store, path):
         """A session without runs says so."""
         save(store, Session("study-1"))
-        assert source(read(path)["cells"][-1]) == "*no runs yet*"
+        assert source(read(path)["cells"][-1]) == "***\n\n*no runs yet*"
         check_valid(path)
 
 
@@ -323,7 +324,7 @@ class TestAlwaysTheSame:
         save(store, session)
         added, removed = changed_lines(before, path.read_bytes(), tmp_path)
         assert len(added) <= 3  # how many messages there are, and where that stands
-        assert [line for line in removed if "question" in line or "### " in line]
+        assert [line for line in removed if "question" in line or "## " in line]
         assert not [line for line in removed if "question 3" in line]
 
     def test_ids_stay(self, store, path):
@@ -391,7 +392,7 @@ class TestList:
         """A list tells of a session as it was edited."""
         save(store, talk(2))
         notebook = read(path)
-        cell_of(notebook, 0)["source"] = "### \\[0] user\n\nWhy?"
+        cell_of(notebook, 0)["source"] = "## \\[0] user\n\nWhy?"
         write(path, notebook)
         (info,) = asyncio.run(store.list())
         assert info.title == "Why?"
@@ -406,7 +407,10 @@ class TestList:
     def test_other_notebooks_are_not_ours(self, folder, store):
         """A notebook without a session, as users have them, is left out without a word; a broken one with a warning."""
         save(store, talk())
-        nbformat.write(nbformat.v4.new_notebook(cells=[note("x")]), folder / "work.ipynb")
+        shown = {"application/vnd.cyclops.run+json": {"config": {"cyclops_nb": "0.1"}}, "text/plain": "an answer"}
+        output = nbformat.v4.new_output("display_data", shown)
+        nbformat.write(nbformat.v4.new_notebook(cells=[note("x")]), folder / "notes.ipynb")
+        nbformat.write(nbformat.v4.new_notebook(cells=[code("agent.run('q')", output)]), folder / "work.ipynb")
         (folder / "notes.txt").write_text("x")
         (folder / ".ipynb_checkpoints").mkdir()
         assert [info.id for info in asyncio.run(store.list())] == ["study-1"]

@@ -10,6 +10,7 @@ from cyclops_nb import NotebookSessionStore
 from cyclops_nb.errors import TranscriptError
 from cyclops_nb.messages import (
     AssistantMessage,
+    FilePart,
     ImagePart,
     SummaryMessage,
     TextPart,
@@ -132,6 +133,21 @@ class TestEditedText:
         cell_of(notebook, 4)["source"] = source(cell_of(notebook, 4)).replace("### \\[4] assistant", "### \\[9] she")
         write(path, notebook)
         assert load(store) == session
+
+    @pytest.mark.parametrize("header", ["## [5] user\n\n", "### \\[5] me\n\n", "# [7] user\n", ""])
+    def test_the_line_that_says_who_speaks(self, store, path, session, header):
+        """A cell that was written anew has no need of its first line, and no matter how it is written it is no text."""
+        notebook = read(path)
+        cell_of(notebook, 5)["source"] = f"{header}Why?"
+        write(path, notebook)
+        assert load(store).messages[5].text == "Why?"
+
+    def test_what_is_told_about_an_answer(self, store, path, session):
+        """A change of the line that tells of model, time and tokens is no edit of the answer."""
+        edit(path, 1, "1.5 s", "2 s")
+        assert load(store) == session
+        edit(path, 1, "I look.", "I shall look.")
+        assert load(store).messages[1].text == "I shall look."
 
     def test_summaries(self, store, path):
         """The text of a summary can be edited, too."""
@@ -286,6 +302,51 @@ class TestPartsOfCells:
         edit(path, 0, "![image](attachment:1.png)", "")
         message = load(store).messages[0]
         assert message.content == (TextPart("How warm is it here?\nAnd there?"),)
+
+    def test_attachments_that_go_with_their_line(self, store, path, session):
+        """Where a program takes a picture out with the line that shows it, as VS Code does, it is gone all the same."""
+        edit(path, 0, "![image](attachment:1.png)", "")
+        notebook = read(path)
+        del cell_of(notebook, 0)["attachments"]
+        write(path, notebook)
+        loaded = load(store)
+        assert loaded.messages[0].content == (TextPart("How warm is it here?\nAnd there?"),)
+        add(store, loaded, say(loaded))
+        assert load(NotebookSessionStore(path.parent)) == loaded
+
+    def test_pictures_can_be_moved(self, store, path, session):
+        """A picture is where its line is."""
+        edit(path, 0, "How warm", "![my view](attachment:1.png)\n\nHow warm")
+        edit(path, 0, "\n\n![image](attachment:1.png)", "")
+        message = load(store).messages[0]
+        assert message.content == (
+            ImagePart(PNG, media_type="image/png"),
+            TextPart("How warm is it here?\nAnd there?"),
+        )
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("a.pdf", "b.pdf"),
+            ("x.png", "y.png"),
+            ("1.png)", "1.png) look"),
+            ("![image]", "Look: ![image]"),
+        ],
+    )
+    def test_files_and_images_cannot_be_changed(self, store, path, old, new):
+        """What stands for a file or an image is not taken for a text when it is changed: that part would be lost."""
+        session = Session("study-1")
+        image = ImagePart(PNG, media_type="image/png")
+        remote = ImagePart(url="https://a.test/x.png")
+        file = FilePart("a.pdf", b"x", "application/pdf")
+        session.messages.append(UserMessage([TextPart("*file this*"), image, remote, file]))
+        save(store, session)
+        edit(path, 0, old, new)
+        with pytest.raises(TranscriptError, match=r"cells\[1\] \(message 0, user\): .* was changed in the cell"):
+            load(store)
+        edit(path, 0, new, old)
+        edit(path, 0, "*file this*", "*file that*")
+        assert load(store).messages[0].content == (TextPart("*file that*"), *session.messages[0].content[1:])
 
     def test_pictures_can_be_put_in(self, store, path, session):
         """A picture that is dragged into a question is part of it."""
@@ -553,5 +614,5 @@ class TestLostData:
     def test_a_heading_without_the_backslash_is_the_heading(self, store, path):
         """As somebody types it who reads it."""
         save(store, conversation())
-        edit(path, 5, "### \\[5] user\n\nThanks.", "### [5] user\n\nThank you.")
+        edit(path, 5, "## \\[5] user\n\nThanks.", "## [5] user\n\nThank you.")
         assert load(NotebookSessionStore(path.parent)).messages[5].text == "Thank you."

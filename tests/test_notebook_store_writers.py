@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import threading
 import warnings
 
 import nbformat
@@ -15,6 +16,7 @@ from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionN
 from cyclops_nb.messages import AssistantMessage, UserMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
+from cyclops_nb.stores import notebook as store_module
 from notebooks import (
     as_jupyterlab_saves,
     cell_of,
@@ -171,6 +173,42 @@ class TestConflict:
             add(store, session, new) if how == "add" else save(store, session)
         assert load(NotebookSessionStore(folder)) == theirs
         assert names(folder) == ["study-1.ipynb"]
+
+
+@pytest.mark.parametrize("how", ["add", "save"])
+def test_between_the_last_look_and_the_write(folder, store, monkeypatch, how):
+    """Nobody else comes in between: two stores that write at the same instant do so one after the other."""
+    pytest.importorskip("fcntl", reason="only POSIX has such locks")
+    session = talk()
+    save(store, session)
+    other = NotebookSessionStore(folder)
+    theirs = load(other)
+    outcome = []
+
+    def write():
+        try:
+            add(other, theirs, say(theirs))
+        except SessionConflictError as error:
+            outcome.append(error)
+
+    writer = threading.Thread(target=write)
+    real = store_module._check
+
+    def check(*given):
+        real(*given)
+        if not writer.ident:
+            writer.start()
+            writer.join(0.5)  # long enough for whoever does not wait
+
+    monkeypatch.setattr(store_module, "_check", check)
+    if how == "add":
+        add(store, session, say(session))
+    else:
+        session.messages.pop(0)
+        save(store, session)
+    writer.join()
+    assert [type(error) for error in outcome] == [SessionConflictError]
+    assert load(NotebookSessionStore(folder)) == session
 
 
 def test_the_notebook_that_one_works_in(store, path, folder, monkeypatch):

@@ -2,8 +2,9 @@
 
 A file is replaced by one that was written whole and flushed to the disk beside it; an addition is flushed before it
 counts, and taken back if it fails. No lock files are used, they outlive crashes and do not work on every network
-disk. What a file held is remembered instead, by size, time and inode, and by a digest for the many cases in which
-those change while the content does not (a synchronised folder, a checkout, the clock of a file server).
+disk; a lock of the system is held for the instant of a replacement, where there is one. What a file held is
+remembered instead, by size, time and inode, and by a digest for the many cases in which those change while the content
+does not (a synchronised folder, a checkout, the clock of a file server).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "Piece",
     "Section",
     "Stamp",
+    "alone",
     "append",
     "backed_up",
     "names_in",
@@ -180,6 +182,24 @@ def replacement(
         yield move
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Let no other writer in the same folder who asks for this come between a look at the file and its replacement.
+
+    On a system or a disk without such locks nothing is locked.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl  # POSIX alone has it
+
+            descriptor = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # to close it would not do if a process was forked meanwhile
+            stack.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
+        yield
 
 
 def append(path: Path, data: bytes, end: int, check: Callable[[os.stat_result], None]) -> os.stat_result | None:

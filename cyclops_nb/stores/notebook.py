@@ -19,7 +19,7 @@ from typing import Any
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo
-from cyclops_nb.stores.files import Stamp, backed_up, read, replacement, stamp_of
+from cyclops_nb.stores.files import Stamp, alone, backed_up, read, replacement, stamp_of
 from cyclops_nb.stores.folder import Entry
 from cyclops_nb.stores.folder_store import FolderStore, conflict, not_found
 from cyclops_nb.stores.lines import Record, encode
@@ -164,7 +164,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
     ) -> None:
         runs = RunTexts()
         layout = arranged(session, _foot_writer(session, record, runs), reading)
-        with replacement(path, layout.data) as move:
+        with replacement(path, layout.data) as move, alone(path):
             _check(path, session.id, stamp)
             info = move()
         self._seen[session.id] = _Seen(
@@ -208,6 +208,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
             foot = _foot_writer(session, record, runs)(style, *seen.layout.last)
             layout = extended(file, seen.layout, ids, cells, foot)
             move = stack.enter_context(replacement(path, layout.data))
+            stack.enter_context(alone(path))
             _check(path, session.id, seen.stamp)
             file.close()  # not every system replaces files that are open
             info = move()

@@ -18,9 +18,11 @@ from cyclops_nb.messages import (
     Message,
     Part,
     ReasoningPart,
+    SummaryMessage,
     TextPart,
     ToolCall,
     ToolMessage,
+    UserMessage,
 )
 from cyclops_nb.render.text import cut, indented_json, left_out, size
 from cyclops_nb.render.words import count, moment, money, seconds, speaker, tokens
@@ -42,7 +44,7 @@ __all__ = [
     "own_cell",
 ]
 
-HEADER = re.compile(r"### \\?\[[0-9]+\\?\] \S.*")
+HEADER = re.compile(r"#{2,3} \\?\[(?P<index>[0-9]+)\\?\] (?:user|assistant|tool|summary)\b.*")
 """The first line of a message's cell."""
 _RESULT_LIMIT = 6_000
 """Characters of a tool's result, and of arguments, that are shown."""
@@ -187,7 +189,9 @@ def message_lines(message: Message, index: int) -> list[Line]:
     index : int
         Where it stands in its transcript.
     """
-    lines = [Line(f"### \\[{index}] {_speaker(message)}")]
+    # a turn begins with a heading above those in it, so that programs can list and fold turns
+    level = "##" if isinstance(message, UserMessage | SummaryMessage) else "###"
+    lines = [Line(f"{level} \\[{index}] {_speaker(message)}")]
     if facts := " · ".join(fact for fact in _facts(message) if fact):
         lines += [Line(""), Line(f"*{facts}*")]
     for number, part in enumerate(message.content):

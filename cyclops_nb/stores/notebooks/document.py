@@ -12,7 +12,7 @@ from typing import Any
 from cyclops_nb.errors import SessionFormatError
 from cyclops_nb.stores.notebooks.style import Style, style_of
 
-__all__ = ["FORMAT", "KEY", "VERSION", "Document", "parse", "source_of"]
+__all__ = ["FORMAT", "KEY", "VERSION", "Document", "is_foreign", "parse", "source_of"]
 
 KEY = "cyclops_nb"
 """Where this library's data stand in metadata."""
@@ -109,6 +109,16 @@ def parse(data: bytes, where: str) -> Document:
     if not has_version or found.array[0] < 0 or not all(isinstance(cell, dict) for cell in found.cells):
         raise _no_notebook(where, "it has no version, or no list of cells")
     return found
+
+
+def is_foreign(data: bytes) -> bool:
+    """Whether a file holds nothing that tells that it is, or was, a notebook with sessions."""
+    if f'"{KEY}"'.encode() not in data:
+        return True
+    try:
+        return parse(data, "").ours is None  # in the outputs of other notebooks settings name this library
+    except SessionFormatError:
+        return False
 
 
 def _no_notebook(where: str, why: str) -> SessionFormatError:

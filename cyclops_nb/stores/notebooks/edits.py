@@ -27,7 +27,11 @@ __all__ = ["from_source"]
 
 _PIECES = 2_000
 """Lines up to which each is compared with each; in longer texts those around them tell lines apart that come often."""
-_FOLD = "<details>"
+_FOLD_LINE = re.compile(r"</?details>|<summary>.*")
+_FACTS = re.compile(r"\*[^*]+ · [^*]+\*")
+_FACTS_PLACE = 2
+_FIRST_LINE = re.compile(r"#{1,6} \\?\[[0-9]+\\?\] \S.*")
+"""What says who speaks, also as someone may have written it anew."""
 _ATTACHED = re.compile(r"!\[[^\]]*\]\(attachment:([^)\s]+)\)\s*")
 
 
@@ -71,7 +75,7 @@ def from_source(message: Message, index: int, source: str, attachments: Mapping[
                 "what a tool returned cannot be edited in its cell: undo that, or take the whole turn out"
             )
         return message
-    content = _content(message, _pieces(old), source.split("\n"), attachments)
+    content = _content(message, _pieces(old), _with_facts(old, source.split("\n")), attachments)
     if content == message.content:
         return message
     try:
@@ -80,6 +84,16 @@ def from_source(message: Message, index: int, source: str, attachments: Mapping[
         raise TranscriptError(str(error)) from None
     name = hashlib.blake2b(f"{message.id}\n{source}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return new.model_copy(update={"id": name, "created_at": message.created_at})
+
+
+def _with_facts(old: Sequence[Line], lines: list[str]) -> list[str]:
+    """Return an edited source in which the line on what was measured is as it was: it is no part of the text."""
+    if min(len(old), len(lines)) <= _FACTS_PLACE or not _FIRST_LINE.fullmatch(lines[0]):
+        return lines
+    facts, line = old[_FACTS_PLACE], lines[_FACTS_PLACE]
+    if facts.part is not None or not _FACTS.fullmatch(line) or any(line == other.source for other in old):
+        return lines
+    return [*lines[:_FACTS_PLACE], facts.source, *lines[_FACTS_PLACE + 1 :]]
 
 
 def _pieces(lines: Sequence[Line]) -> list[_Piece]:
@@ -92,8 +106,14 @@ def _pieces(lines: Sequence[Line]) -> list[_Piece]:
     return pieces
 
 
-def _found(pieces: Sequence[_Piece], lines: Sequence[str]) -> list[_Piece]:
-    """Return the lines of an edited source with the blocks in it that were not edited put together."""
+def _found(message: Message, pieces: Sequence[_Piece], lines: Sequence[str]) -> list[_Piece]:
+    """Return the lines of an edited source with the blocks in it that were not edited put together.
+
+    Raises
+    ------
+    TranscriptError
+        If a block was changed.
+    """
     found: list[_Piece] = []
     place = 0
     missing = []
@@ -108,14 +128,24 @@ def _found(pieces: Sequence[_Piece], lines: Sequence[str]) -> list[_Piece]:
         found.append(block)
         place = start + len(wanted)
     found += [_Piece(line, None) for line in lines[place:]]
-    rest = {piece.key for piece in found if not piece.is_block}
+    changed = {piece.key for piece in found} - {piece.key for piece in pieces}
     for wanted in missing:
-        if (_FOLD in rest and wanted[0] == _FOLD) or any(line in rest for line in wanted if "](attachment:" in line):
+        if any(_is_of(wanted, line, message) for line in changed):
             raise TranscriptError(
-                f"{_name(wanted)!r} was changed in the cell, but reasoning, calls and images can only be taken out "
-                "whole; undo that"
+                f"{_name(wanted)!r} was changed in the cell, but reasoning, calls, files and images can only be taken "
+                "out whole; undo that"
             )
     return found
+
+
+def _is_of(block: Sequence[str], line: str, message: Message) -> bool:
+    """Whether a changed line was one of a block that is not there any more as it was."""
+    if len(block) > 1:
+        return _FOLD_LINE.fullmatch(line) is not None
+    if attached := _ATTACHED.fullmatch(block[0]):
+        is_picture = isinstance(message, UserMessage) and _ATTACHED.fullmatch(line)
+        return f"](attachment:{attached[1]})" in line and not is_picture
+    return line.startswith(block[0].split(" ")[0])
 
 
 def _name(block: Sequence[str]) -> str:
@@ -123,7 +153,7 @@ def _name(block: Sequence[str]) -> str:
 
 
 def _content(message: Message, old: list[_Piece], lines: list[str], attachments: Mapping[str, Any]) -> tuple[Part, ...]:
-    new = _found(old, lines)
+    new = _found(message, old, lines)
     end = len(old)
     while end and old[end - 1].key == "":
         end -= 1
@@ -155,8 +185,9 @@ def _without_header(lines: list[str], *, may_begin: bool) -> list[str]:
     first = next((place for place, line in enumerate(lines) if line.strip()), 0) if may_begin else -1
     for place, line in enumerate(lines):
         if place != first and HEADER.fullmatch(line):
-            raise TranscriptError(f"another message, {line[4:84]!r}, was merged into the cell; undo that")
-    is_header = 0 <= first < len(lines) and HEADER.fullmatch(lines[first])
+            name = line.lstrip("# ")[:80]
+            raise TranscriptError(f"another message, {name!r}, was merged into the cell; undo that")
+    is_header = 0 <= first < len(lines) and _FIRST_LINE.fullmatch(lines[first])
     return lines[first + 1 :] if is_header else lines
 
 

@@ -134,6 +134,8 @@ def _lines(session: Session, info: SessionInfo) -> Iterator[str]:
     runs = session.runs
     complete = all(run.usage_complete for run in runs)
     usage, cost = spent(info.usage, info.cost, complete=complete)
+    yield "***"  # not "---", behind which pandoc looks for settings of its own
+    yield ""
     if not runs:
         yield "*no runs yet*"
         return

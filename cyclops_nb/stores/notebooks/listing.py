@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from cyclops_nb.stores.base import SessionInfo, first_question, session_info
 from cyclops_nb.stores.folder import Entry
-from cyclops_nb.stores.notebooks.document import KEY
+from cyclops_nb.stores.notebooks.document import is_foreign
 from cyclops_nb.stores.notebooks.foot import SUMMARY
 from cyclops_nb.stores.notebooks.reading import read
 
@@ -40,8 +40,8 @@ def info_in(entry: Entry) -> SessionInfo | None:
         info = _at_the_end(file, status.st_size)
     if info is None or info.id != entry.session_id:
         data = entry.path.read_bytes()
-        if f'"{KEY}"'.encode() not in data:
-            return None  # a notebook of someone else's
+        if is_foreign(data):
+            return None
         session = read(data, entry.session_id, repr(str(entry.path))).session
         info = session_info(session, len(session.messages), first_question(session.messages))
     updated_at = datetime.fromtimestamp(status.st_mtime, UTC)

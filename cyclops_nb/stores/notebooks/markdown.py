@@ -14,6 +14,7 @@ Each line of a text gives one line of source, so that an edit of the source can 
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -36,6 +37,11 @@ _LANGUAGE = re.compile(r"[\w.+#-]+")
 
 _FENCE_LENGTH = 3
 _EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # elsewhere it emphasises nothing
+
+_HEADING = re.compile(r"(?P<margin> {0,3})(?:#{1,6}[ \t](?P<text>.*)|=+[ \t]*|-+[ \t]*)")
+"""A heading, or what makes one of the lines before."""
+_LIKE_HEADER = re.compile(r"[\W_]*\[[\W_]*\d+[\W_]*\]")
+_BEGIN = 200
 
 _SAFE_ADDRESS = r"(?:https?://|mailto:|\#)"
 _FORMULA_MARK = re.compile(r"\\\\[(\[]|\\(?:begin|end)\{")
@@ -170,7 +176,7 @@ def _sources(lines: Sequence[str], less: str) -> Iterator[tuple[str, bool]]:
             while line.strip() and end + 1 < len(lines) and _is_prose(lines[end + 1]):
                 end += 1
             text = "\n".join(lines[place : end + 1])
-            yield from ((source, True) for source in _prose(text, less).split("\n"))
+            yield from ((source, True) for source in _not_as_headers(_prose(text, less).split("\n")))
         place = end + 1
 
 
@@ -278,6 +284,17 @@ def _prose(text: str, less: str) -> str:
     return "".join(done)
 
 
+def _not_as_headers(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines of source such that none is a heading that looks as if another message began there."""
+    is_like = [_LIKE_HEADER.match(html.unescape(line[:_BEGIN])) for line in lines]
+    for line, is_like_header in zip(lines, is_like, strict=True):
+        heading = _HEADING.fullmatch(line)
+        if heading and (is_like_header if heading["text"] else any(is_like)):
+            yield f"{heading['margin']}\\{line[heading.end('margin') :]}"
+        else:
+            yield line
+
+
 def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - one line for each kind
     match kind:
         case "autolink":
@@ -291,7 +308,7 @@ def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - on
         case "definition":
             return token.replace(":", "\\:")
         case "backticks" if len(token) >= _FENCE_LENGTH:  # what kept it from opening a fence may be gone
-            return token.replace("`", "\\`")
+            return token.translate(_ENTITIES)
         case _:
             return token
 

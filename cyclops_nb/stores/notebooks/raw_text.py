@@ -19,8 +19,9 @@ _WRITTEN = re.compile(
     | (?P<less>&(?:lt|\#60);)
     | \\(?P<image>!)(?=\[)
     | (?P<link>\])\\(?=[(:])
-    | (?P<backticks>(?:\\`){3,})
+    | (?P<backticks>(?:&\#96;){3,})
     | ^(?P<definition>[ \t>]*\\:)(?=[ \t])
+    | ^(?P<heading>\ {0,3}\\)(?=\#{1,6}[^\w\n]{1,20}\d+[^\w\n]{0,20}\]|(?:=+|-+)[ \t]*$)
     """,
     re.VERBOSE,
 )
@@ -74,13 +75,13 @@ def _unwritten(match: re.Match[str], less: str) -> str:  # noqa: PLR0911 - one l
         return match[0]
     if match["element"] is not None:
         return _code_span(html.unescape(match["element"]))
-    if match["mark"]:
-        return html.unescape(match["mark"])
+    if marks := match["mark"] or match["backticks"]:
+        return html.unescape(marks)
     if match["formula"]:
         return match[0].replace("\\lt ", "<")
     if match["less"]:
         return "<" if match[0] == less else match[0]
-    if match["backticks"] or match["definition"]:
+    if match["definition"] or match["heading"]:
         return match[0].replace("\\", "")
     return match["image"] or match["link"]
 

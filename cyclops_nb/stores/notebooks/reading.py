@@ -242,12 +242,13 @@ def _refuse_merged(
 
     A cell of the user's in which a message stands that has no cell is one, too: such as has lost its metadata.
     """
-    there = {f"### [{data.get('index')}" for _, data in found["message"]}
+    there = {str(data.get("index")) for _, data in found["message"]}
     theirs = [number for number in range(len(document.cells)) if document.cell_data(number) is None]
     for number in (*(number for number, _ in (*found["head"], *found["foot"])), *theirs):
-        for line in filter(HEADER.fullmatch, source_of(document.cells[number]).split("\n")):
-            if line.replace("\\", "").split("]")[0] not in there:
-                said = f"message {line[4:84]!r} was merged into it, or has lost its metadata"
+        for header in filter(None, map(HEADER.fullmatch, source_of(document.cells[number]).split("\n"))):
+            if header["index"] not in there:
+                name = header[0].lstrip("# ")[:80]
+                said = f"message {name!r} was merged into it, or has lost its metadata"
                 raise TranscriptError(f"{where}, cells[{number}]: {said}; {_UNDO}")
     facts = head_lines(session)[-1]
     for number, _ in () if found["head"] else found["message"]:
@@ -261,7 +262,7 @@ def _messages(
     raw = []
     for number, data in found:
         try:
-            raw.append(_raw_message(data, document.cells[number].get("attachments", {})))
+            raw.append(_raw_message(data, document.cells[number]))
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
             raise _damage(f"{where}, cells[{number}],", error) from error
     try:
@@ -295,18 +296,21 @@ def _who(message: Message) -> str:
     return f"tool {message.name!r}" if isinstance(message, ToolMessage) else message.role
 
 
-def _raw_message(data: Mapping[str, Any], attachments: Mapping[str, Any]) -> Any:
+def _raw_message(data: Mapping[str, Any], cell: Mapping[str, Any]) -> Any:
     """Return a message as JSON data, with the images that stand in the attachments of its cell."""
     message = plain(data["message"])
-    names = data.get("attachments")
+    names, attachments = data.get("attachments"), cell.get("attachments", {})
     if not names:
         return message
     content = list(message["content"])
     for place, name in names.items():
         part = dict(content[int(place)])
-        if name not in attachments:
+        if name in attachments:
+            (image,) = attachments[name].values()
+        elif f"](attachment:{name})" in source_of(cell):
             raise ValueError(f"the image {name!r} is not attached to the cell any more")
-        (image,) = attachments[name].values()
+        else:
+            image = ""  # some programs take an image away with the line that shows it
         image = "".join(image) if isinstance(image, list) else image
         if "url" in part:
             part["url"] += image
