@@ -14,10 +14,13 @@ from cyclops_nb.runs import Run
 from cyclops_nb.session import Parent
 from cyclops_nb.values import FrozenJson, Text, Timestamp, Value, clean_json
 
-__all__ = ["MEDIA_TYPE", "RunRecord", "run_record"]
+__all__ = ["MEDIA_TYPE", "VERSION", "RunRecord", "run_record"]
 
 MEDIA_TYPE = "application/vnd.cyclops.run+json"
 """Under which it stands in a MIME bundle; front ends keep what they do not know."""
+VERSION = 1
+"""The version of what is written there."""
+_BEFORE = 20
 
 
 class RunRecord(Value):
@@ -41,9 +44,9 @@ class RunRecord(Value):
     start: int = Field(ge=0)
     """The index of the first message."""
     messages: tuple[AnyMessage, ...]
-    """What the run added, and the question that it answered; an earlier part may stand in the summary."""
-    before: Text | None = None
-    """The id of the message that stood before them."""
+    """What the run added, behind what was put or asked there before; an earlier part may stand in the summary."""
+    before: tuple[Text, ...] = ()
+    """The ids of the messages that stood right before them, up to 20: they tell where a run went on after a cut."""
     summary: SummaryMessage | None = None
     """The summary that the session began with, and behind it `start - 1` messages before the run's own."""
     runs: tuple[Run, ...]
@@ -74,6 +77,9 @@ def run_record(response: AgentResponse) -> RunRecord:
     added = response.messages[start - response.start :]
     stands = not added or (start < len(held) and held[start].id == added[0].id)
     question = _question(held, start) if stands and not (added and isinstance(added[0], UserMessage)) else start
+    made = {run.id for run in session.runs}
+    while stands and question > (summary is not None) and held[question - 1].run_id not in made:
+        question -= 1  # no run has put it there, so no other record has it
     known = response.runs or (response.run,)
     makers = [run for run in session.runs if summary is not None and run.id == summary.run_id and run not in known]
     return RunRecord(
@@ -84,7 +90,7 @@ def run_record(response: AgentResponse) -> RunRecord:
         metadata=clean_json(session.metadata),
         start=question,
         messages=(*held[question:start], *added),
-        before=held[question - 1].id if stands and question else None,
+        before=tuple(message.id for message in held[max(question - _BEFORE, 0) : question]) if stands else (),
         summary=summary,
         runs=(*known, *makers),
         configs={run.config: session.configs[run.config] for run in (*known, *makers) if run.config in session.configs},

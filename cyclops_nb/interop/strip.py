@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cyclops_nb.errors import SessionConflictError
+from cyclops_nb.interop.json_text import Path as JsonPath
+from cyclops_nb.interop.json_text import without
 from cyclops_nb.interop.run_record import MEDIA_TYPE
 from cyclops_nb.render.words import count
 from cyclops_nb.stores.files import read, replacement, stamp_of
-from cyclops_nb.stores.notebooks.document import KEY, Document, parse
+from cyclops_nb.stores.notebooks.document import KEY, parse
 
 __all__ = ["Stripped", "strip"]
 
@@ -50,7 +52,7 @@ class Stripped:
             f"the data of {count(self.cells, 'cell')}" if self.cells else "",
             "the state of widgets" if self.widgets else "",
         ]
-        what = ", ".join(text for text in told if text)
+        what = ", ".join(text for text in told if text) or ("the data of sessions" if self.is_session else "")
         note = (
             "; no session can be loaded from it any more, but all that was said can still be read in it, with "
             "reasoning, settings and system prompt"
@@ -103,63 +105,68 @@ def strip(path: str | os.PathLike[str], *, outputs: bool = False) -> Stripped:
     if found is None:
         raise FileNotFoundError(f"there is no notebook {str(path)!r}")
     data, info = found
-    document = parse(data, repr(str(path)))
-    notebook = json.loads(document.text.lstrip("\ufeff"))
-    stripped = _without_session_data(notebook, path, outputs=outputs)
+    text = parse(data, repr(str(path))).text
+    taking = _Taking(outputs=outputs)
+    start = text.index("{")
+    left = without(text, start, taking)
+    stripped = taking.stripped(path)
     if stripped != Stripped(path):
-        with replacement(path, _written(notebook, document)) as move:
+        whole = f"{text[:start]}{left}{text[text.rindex('}') + 1 :]}"
+        with replacement(path, whole.encode()) as move:
             if stamp_of(path.stat()) != stamp_of(info):
                 raise SessionConflictError(f"{str(path)!r} was changed by someone else meanwhile; it was left as it is")
             move()
     return stripped
 
 
-def _without_session_data(notebook: dict[str, Any], path: Path, *, outputs: bool) -> Stripped:
-    records = shown = cells = 0
-    for cell in notebook["cells"]:
-        cells += _metadata(cell).pop(KEY, None) is not None
-        kept = []
-        for output in cell.get("outputs", ()):
-            bundle = output.get("data") if isinstance(output, dict) else None
-            bundle = bundle if isinstance(bundle, dict) else {}
-            is_run = bundle.pop(MEDIA_TYPE, None) is not None
-            records += is_run
-            if outputs and (is_run or _is_of_ours(bundle)):
-                shown += 1
-            else:
-                kept.append(output)
-        if "outputs" in cell:
-            cell["outputs"] = kept
-    metadata = _metadata(notebook)
-    return Stripped(
-        path,
-        records=records,
-        outputs=shown,
-        cells=cells,
-        is_session=metadata.pop(KEY, None) is not None,
-        widgets=metadata.pop("widgets", None) is not None,
-    )
+class _Taking:
+    """Says of each value of a notebook whether it goes, and counts what goes."""
 
+    def __init__(self, *, outputs: bool) -> None:
+        self._outputs = outputs
+        self._count: Counter[str] = Counter()
 
-def _metadata(of: dict[str, Any]) -> dict[str, Any]:
-    metadata = of.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
+    def stripped(self, path: Path) -> Stripped:
+        """Return what went."""
+        found = self._count
+        return Stripped(
+            path, found["records"], found["outputs"], found["cells"], bool(found["session"]), bool(found["widgets"])
+        )
+
+    def __call__(self, path: JsonPath, value: Any) -> bool | None:
+        """Return whether a value goes, or None if something in it may."""
+        decision: bool | None = False
+        match path:
+            case ("metadata" | "cells",) | ("cells", _) | ("cells", _, "metadata" | "outputs"):
+                decision = None
+            case ("metadata", "widgets"):
+                decision = self._takes("widgets")
+            case ("metadata", name) if name == KEY:
+                decision = self._takes("session")
+            case ("cells", _, "metadata", name) if name == KEY:
+                decision = self._takes("cells")
+            case ("cells", _, "outputs", _):
+                decision = self._takes_output(value)
+            case ("cells", _, "outputs", _, "data"):
+                decision = None
+            case ("cells", _, "outputs", _, "data", name):
+                decision = name == MEDIA_TYPE
+        return decision
+
+    def _takes(self, what: str) -> bool:
+        self._count[what] += 1
+        return True
+
+    def _takes_output(self, output: Any) -> bool | None:
+        bundle = output.get("data") if isinstance(output, dict) else None
+        bundle = bundle if isinstance(bundle, dict) else {}
+        is_run = MEDIA_TYPE in bundle
+        self._count["records"] += is_run
+        if self._outputs and (is_run or _is_of_ours(bundle)):
+            return self._takes("outputs")
+        return None if is_run else False
 
 
 def _is_of_ours(bundle: dict[str, Any]) -> bool:
     html = bundle.get("text/html", "")
     return _ROOT in ("".join(map(str, html)) if isinstance(html, list) else str(html))
-
-
-def _written(notebook: dict[str, Any], document: Document) -> bytes:
-    """Return the notebook in the style in which it was written, keys in their old order."""
-    style = document.style
-    text = json.dumps(
-        notebook,
-        ensure_ascii=style.is_ascii,
-        indent=style.indent,
-        separators=(style.comma if style.indent is None else ",", style.key_separator),
-    )
-    end = document.text[len(document.text.rstrip()) :]
-    mark = "\ufeff" if document.text.startswith("\ufeff") else ""
-    return f"{mark}{text.replace(chr(10), style.newline)}{end}".encode()
