@@ -88,15 +88,15 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def store(folder):
-    """Give a store of files in that folder."""
-    return FileSessionStore(folder)
+def store(request, folder):
+    """Give a store in that folder: of files, or what a module names as its `STORE`."""
+    return getattr(request.module, "STORE", FileSessionStore)(folder)
 
 
 @pytest.fixture
-def path(folder):
+def path(folder, store):
     """Give the file of the session that `stored.talk` makes."""
-    return folder / "study-1.jsonl"
+    return folder / ("study-1.jsonl" if isinstance(store, FileSessionStore) else "study-1.ipynb")
 
 
 @pytest.fixture(scope="module")

@@ -14,17 +14,8 @@ from cyclops_nb.messages import UserMessage
 from notebooks import check_valid
 
 pytestmark = pytest.mark.filterwarnings("error")
+STORE = NotebookSessionStore
 either = pytest.mark.parametrize("way", ["save", "add"])
-
-
-@pytest.fixture
-def store(folder):
-    return NotebookSessionStore(folder)
-
-
-@pytest.fixture
-def path(folder):
-    return folder / "study-1.ipynb"
 
 
 @pytest.fixture

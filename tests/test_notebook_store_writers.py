@@ -35,16 +35,7 @@ from notebooks import (
 )
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-@pytest.fixture
-def store(folder):
-    return NotebookSessionStore(folder)
-
-
-@pytest.fixture
-def path(folder):
-    return folder / "study-1.ipynb"
+STORE = NotebookSessionStore
 
 
 class TestConflict:
