@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +14,8 @@ from scripted_client import ASK, ask, said
 
 from cyclops_nb.errors import ConfigError
 from cyclops_nb.testing import ScriptedServer, gate, reply, text
+from cyclops_nb.testing.connection import Connection
+from cyclops_nb.testing.ledger import Ledger
 
 
 class TestGate:
@@ -66,6 +70,23 @@ class TestGate:
             asyncio.run(main(server))
             server.wait_idle()
             server.wait_disconnected()
+
+    def test_a_connection_that_is_forgotten_is_closed(self):
+        """Whoever waits until no connection is open can count the process's sockets: none of the server's is left."""
+        here, there = socket.socketpair()
+        descriptors = queue.Queue()
+
+        class Owner(Ledger):
+            def closed(self, connection):
+                descriptors.put(here.fileno())
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(lambda: Connection(Owner(None)), here)
+            there.close()
+            return await loop.run_in_executor(None, descriptors.get)
+
+        assert asyncio.run(main()) == -1
 
     def test_a_cancelled_request_is_noticed(self):
         """A task that is cancelled before the answer begins leaves the gate too."""

@@ -86,7 +86,8 @@ class Connection(asyncio.Protocol):
                     gate.mark_client_gone()
             self._task.cancel()
         self._closing = True
-        self._owner.closed(self)
+        # asyncio closes the socket when this returns; who waits for the end then finds it closed
+        self._loop.call_soon(self._owner.closed, self)
 
     def stop(self) -> None:
         """Close the connection from the server's side, whatever is under way."""
