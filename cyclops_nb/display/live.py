@@ -1,0 +1,196 @@
+"""Shows a run in the cell that asks for it, while it goes on.
+
+An output of a cell is made in that cell, on its thread; from then on only widgets and the display id are touched, since
+that alone reaches the right cell from anywhere. The work is done on a thread that ends with the run. Whatever fails in
+it concerns the view: the run knows nothing of it. When the run is over, the widgets are gone, and what stays in the
+notebook is what the response looks like, which needs neither a kernel nor a widget.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+from IPython.display import DisplayHandle
+
+from cyclops_nb.display.html import notice, page
+from cyclops_nb.display.live_state import LiveState
+from cyclops_nb.display.live_widgets import LiveWidgets
+from cyclops_nb.display.register import mimebundle
+from cyclops_nb.handle import RunHandle
+
+__all__ = ["LiveView", "show_live"]
+
+_PAUSE_SECONDS = 0.1
+"""Between two updates."""
+_CLOCK_SECONDS = 1.0
+"""Between two updates in which nothing has happened but that time has passed."""
+
+
+class _Output:
+    """One output of the cell, whose content can be replaced from any thread."""
+
+    def __init__(self) -> None:
+        self._handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
+
+    def begin(self, bundle: dict[str, Any]) -> None:
+        self._handle.display(bundle, raw=True)
+
+    def update(self, bundle: dict[str, Any]) -> None:
+        self._handle.update(bundle, raw=True)
+
+
+class LiveView:
+    """A run that is shown in a cell; made by `show_live`.
+
+    Parameters
+    ----------
+    handle : RunHandle
+        The run.
+    is_waiting : bool
+        Whether the cell waits for it.
+    """
+
+    def __init__(self, handle: RunHandle, *, is_waiting: bool) -> None:
+        self._handle = handle
+        self._state = LiveState()
+        self._taken = 0
+        """How many events the state knows."""
+        self._started = time.monotonic()
+        self._woken = threading.Event()
+        self._display = _Output()
+        self._widgets: LiveWidgets | None = None
+        self._thread: threading.Thread | None = None
+        self._is_shown = False
+        """Whether there is nothing more to be shown."""
+        if not has_kernel():
+            return
+        if handle.done:
+            self._show_end(self._display.begin)
+            return
+        if _is_interactive():
+            self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._woken.set)
+        self._display.begin(_unfinished(handle, self._widgets))
+        self._thread = threading.Thread(target=self._in_no_cell, name="cyclops_nb live", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the run is over and its last update was sent.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        bool
+            Whether that is so.
+        """
+        if self._thread is not None:
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
+        if not self._is_shown:  # there is no kernel, and a terminal cannot take anything back
+            try:
+                self._handle.result(timeout)
+            except TimeoutError:
+                return False
+            if get_ipython() is not None:
+                self._show_end(self._display.begin)
+        return True
+
+    def _show_end(self, show: Callable[[dict[str, Any]], None]) -> None:
+        self._is_shown = True
+        show(_static(self._handle))
+
+    def _in_no_cell(self) -> None:
+        # what this thread sends belongs to the cell that runs at that moment: whoever executes a notebook without a
+        # front end hears no other
+        contextvars.Context().run(self._work)
+
+    def _work(self) -> None:
+        try:
+            with self._handle.listener(self._woken.set):
+                self._follow()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            self._give_up(error)
+        self._handle.result()
+        self._show_end(self._display.update)
+        if self._widgets is not None:
+            self._widgets.close()
+
+    def _follow(self) -> None:
+        """Update the view until the run is over."""
+        while not self._handle.done:
+            self._take_events()
+            if self._widgets is not None:
+                self._widgets.show(self._state, time.monotonic() - self._started)
+            self._woken.wait(_CLOCK_SECONDS if self._widgets is not None else None)
+            self._woken.clear()
+            with contextlib.suppress(TimeoutError):
+                self._handle.result(_PAUSE_SECONDS)
+
+    def _take_events(self) -> None:
+        while (event := self._handle.event(self._taken)) is not None:
+            if not self._taken:
+                self._state.add_input(self._handle.messages)
+            self._state.add(event)
+            self._taken += 1
+
+    def _give_up(self, error: Exception) -> None:
+        said = (
+            f"this run cannot be shown while it goes on ({type(error).__name__}: {error}); it is shown when it is over"
+        )
+        with contextlib.suppress(Exception):
+            self._display.update({"text/html": str(page(notice(said), kind="response")), "text/plain": said})
+
+
+def show_live(handle: RunHandle, *, is_waiting: bool = False) -> LiveView:
+    """Show a run in the cell that calls this, from now until it is over; return at once.
+
+    Parameters
+    ----------
+    handle : RunHandle
+        The run.
+    is_waiting : bool
+        Whether the cell itself waits for the run, so that a click on a button would come too late.
+
+    Returns
+    -------
+    LiveView
+        To wait for the last update.
+
+    Examples
+    --------
+    >>> view = show_live(agent.start("Hello"))
+    >>> view.wait()
+    True
+    """
+    return LiveView(handle, is_waiting=is_waiting)
+
+
+def has_kernel() -> bool:
+    """Say whether cells are run by a kernel, whose outputs can change."""
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
+def _is_interactive() -> bool:
+    """Say whether somebody sits before the cell: who only executes a notebook would keep the widgets in its file."""
+    shell: Any = get_ipython()
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return bool(parent.get("content", {}).get("allow_stdin"))
+
+
+def _static(handle: RunHandle) -> dict[str, Any]:
+    return {**mimebundle(handle.result())}
+
+
+def _unfinished(handle: RunHandle, widgets: LiveWidgets | None) -> dict[str, Any]:
+    said = "This run goes on. Its answer is shown here when it is complete."
+    texts = {"text/html": str(page(notice(said, kind="info"), kind="response")), "text/plain": f"{handle!r}\n{said}"}
+    return {**(widgets.mimebundle() if widgets is not None else {}), **texts}
