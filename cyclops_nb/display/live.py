@@ -17,17 +17,26 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle
+from markupsafe import Markup
 
-from cyclops_nb.display.html import notice, page
+from cyclops_nb.display.capture import begin_capture, end_capture
+from cyclops_nb.display.html import fold, notice, page
 from cyclops_nb.display.live_state import LiveState
 from cyclops_nb.display.live_widgets import LiveWidgets
+from cyclops_nb.display.parts import arguments_line
 from cyclops_nb.display.register import mimebundle
 from cyclops_nb.handle import RunHandle
+from cyclops_nb.messages import ToolCall
+from cyclops_nb.render.escape import fragment, label, root
+from cyclops_nb.render.text import one_line
+from cyclops_nb.response import AgentResponse
 
 __all__ = ["LiveView", "show_live"]
 
-_PAUSE_SECONDS = 0.1
-"""Between two updates."""
+_LEAST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.5
+_BYTES_PER_SECOND = 15_000
+"""What the updates of a run may come to: after a large one the next one comes later."""
 _CLOCK_SECONDS = 1.0
 """Between two updates in which nothing has happened but that time has passed."""
 
@@ -76,6 +85,7 @@ class LiveView:
         if _is_interactive():
             self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._woken.set)
         self._display.begin(_unfinished(handle, self._widgets))
+        self._state = LiveState(begin_capture(handle.id))
         self._thread = threading.Thread(target=self._in_no_cell, name="cyclops_nb live", daemon=True)
         self._thread.start()
 
@@ -106,7 +116,7 @@ class LiveView:
 
     def _show_end(self, show: Callable[[dict[str, Any]], None]) -> None:
         self._is_shown = True
-        show(_static(self._handle))
+        show(_static(self._handle.result(), self._state))
 
     def _in_no_cell(self) -> None:
         # what this thread sends belongs to the cell that runs at that moment: whoever executes a notebook without a
@@ -120,6 +130,7 @@ class LiveView:
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
             self._give_up(error)
         self._handle.result()
+        end_capture(self._handle.id)
         self._show_end(self._display.update)
         if self._widgets is not None:
             self._widgets.close()
@@ -128,12 +139,14 @@ class LiveView:
         """Update the view until the run is over."""
         while not self._handle.done:
             self._take_events()
+            sent = 0
             if self._widgets is not None:
-                self._widgets.show(self._state, time.monotonic() - self._started)
-            self._woken.wait(_CLOCK_SECONDS if self._widgets is not None else None)
-            self._woken.clear()
+                sent = self._widgets.show(self._state, time.monotonic() - self._started)
+            pause = min(max(_LEAST_PAUSE, sent / _BYTES_PER_SECOND), _LONGEST_PAUSE)
             with contextlib.suppress(TimeoutError):
-                self._handle.result(_PAUSE_SECONDS)
+                self._handle.result(pause)
+            self._woken.wait(_CLOCK_SECONDS)
+            self._woken.clear()
 
     def _take_events(self) -> None:
         while (event := self._handle.event(self._taken)) is not None:
@@ -186,8 +199,19 @@ def _is_interactive() -> bool:
     return bool(parent.get("content", {}).get("allow_stdin"))
 
 
-def _static(handle: RunHandle) -> dict[str, Any]:
-    return {**mimebundle(handle.result())}
+def _static(response: AgentResponse, state: LiveState) -> dict[str, Any]:
+    """Return what stays: the look of the response, and what its tools have shown to the reader alone."""
+    bundle: dict[str, Any] = dict(mimebundle(response))
+    shown = state.tools_with_output()
+    if shown:
+        folds = [fold(_whose(call), output.html, kind="call", is_open=True) for call, output in shown]
+        bundle["text/html"] += str(root(*folds, kind="cy-response"))
+        bundle["text/plain"] += "".join(f"\noutput of {one_line(call.name)}: {output.text}" for call, output in shown)
+    return bundle
+
+
+def _whose(call: ToolCall) -> Markup:
+    return fragment("output of <code>{}</code>({})", label(call.name), label(arguments_line(call.arguments)))
 
 
 def _unfinished(handle: RunHandle, widgets: LiveWidgets | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ what its message looks like in a session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from cyclops_nb.display.conversation import byline, unit_block
 from cyclops_nb.display.html import facts, fold, head
 from cyclops_nb.display.live_text import GrowingText
 from cyclops_nb.display.parts import Room, arguments_line, call, content
+from cyclops_nb.display.tool_output import ToolOutput
 from cyclops_nb.display.units import Result, Unit
 from cyclops_nb.events import (
     Compacted,
@@ -30,7 +31,7 @@ from cyclops_nb.events import (
     ToolResult,
 )
 from cyclops_nb.messages import AssistantMessage, AssistantPart, Message, ReasoningPart, TextPart, ToolCall, ToolMessage
-from cyclops_nb.render.escape import fragment, json_block, label, root, text_block
+from cyclops_nb.render.escape import fragment, json_block, label, root
 from cyclops_nb.render.words import count, money, seconds, tokens
 from cyclops_nb.usage import Usage, total
 
@@ -39,7 +40,6 @@ __all__ = ["Block", "LiveState"]
 _GROWTH = 1.5
 _LEAST_GROWTH = 300
 _LAST_LINE = 120
-_OUTPUT = 2_000
 _ARGUMENTS = 6_000
 _CHARACTERS_PER_TOKEN = 4
 _WORKING = fragment('<span class="cy-work"></span>')
@@ -97,11 +97,12 @@ class _Reasoning:
 class _Step:
     """One completion and the tools it asked for."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, number: int, outputs: Mapping[tuple[int, str], ToolOutput]) -> None:
         self.accumulator = Accumulator()
+        self.outputs = outputs
+        self.number = number
         self.ready: list[ToolCall] = []
         self.results: dict[str, ToolMessage] = {}
-        self.outputs: dict[str, str] = {}
         self.message: AssistantMessage | None = None
         self._name = name
         self._views: list[_Text | _Reasoning | None] = []
@@ -157,8 +158,9 @@ class _Step:
             shown = _ended_call(part, result) if is_over else _open_call(part, is_ready=is_ready)
             self._calls[name] = (state, _block(name, shown, kind="cy-more", is_final=is_over))
         yield self._calls[name][1]
-        if printed := self.outputs.get(part.id):
-            said = fragment('<div class="cy-label">printed</div>{}', text_block(printed, _OUTPUT))
+        output = self.outputs.get((self.number, part.id))
+        if output is not None and (shown := output.html):
+            said = fragment('<div class="cy-printed"><div class="cy-label">output</div>{}</div>', shown)
             yield _block(f"{name}.out", said, kind="cy-more", is_final=is_over)
 
 
@@ -201,6 +203,11 @@ def _said(parts: Iterable[AssistantPart]) -> list[tuple[str, str]]:
 class LiveState:
     """A run as far as its events tell.
 
+    Parameters
+    ----------
+    outputs : mapping, optional
+        What tools have printed and displayed, by the number of the step and the id of the call; it may grow.
+
     Examples
     --------
     >>> from cyclops_nb.events import TextDelta
@@ -211,7 +218,8 @@ class LiveState:
     ['step1', 'step1.0.0']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outputs: Mapping[tuple[int, str], ToolOutput] | None = None) -> None:
+        self._outputs = {} if outputs is None else outputs
         self.model = ""
         self.step = 0
         self.note = ""
@@ -228,10 +236,13 @@ class LiveState:
             html = unit_block(Unit(number, message), Room(), is_indexed=False)
             self._done.append(Block(f"input{number}", root(html, kind="cy-live")))
 
-    def add_output(self, call_id: str, text: str) -> None:
-        """Show what the tool of a call has printed."""
-        if self._current is not None:
-            self._current.outputs[call_id] = text
+    def tools_with_output(self) -> list[tuple[ToolCall, ToolOutput]]:
+        """Return the calls whose tools have printed or displayed something, with that."""
+        steps = [step for step in [*self._done, self._current] if isinstance(step, _Step)]
+        calls = {(step.number, call.id): call for step in steps for call in step.ready}
+        return [
+            (calls[place], output) for place, output in list(self._outputs.items()) if place in calls and output.html
+        ]
 
     def add(self, event: Event) -> None:
         """Take note of what has happened."""
@@ -261,7 +272,7 @@ class LiveState:
     def _begin_step(self) -> None:
         """Begin a completion; what was told of one that did not come to its end is void."""
         self._completions += 1
-        self._current = _Step(f"step{self._completions}")
+        self._current = _Step(f"step{self._completions}", self.step, self._outputs)
 
     def _step(self) -> _Step:
         if self._current is None:

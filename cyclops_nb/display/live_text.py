@@ -12,7 +12,7 @@ from cyclops_nb.render.markdown import settled, to_html
 
 __all__ = ["GrowingText"]
 
-_PIECE = 700
+_PIECE = 1_000
 """Characters that are worth a piece of their own; more in a long text, so that there are never many pieces."""
 _SHARE = 16
 _BLOCK = 2_000
@@ -90,7 +90,7 @@ class GrowingText:
         if len(source) < max(wanted, self._retry_at) or self._start > _MOST:
             return False
         length, opener = settled(source, limit=max(_BLOCK, wanted))
-        if length < wanted // 2 or length <= len(self._opener):
+        if length < wanted * 2 // 3 or length <= len(self._opener):
             self._retry_at = int(len(source) * _GROWTH)
             return False
         self._pieces.append(to_html(source[:length], limit=20_000))

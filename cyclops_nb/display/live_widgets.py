@@ -18,7 +18,11 @@ from cyclops_nb.render.formulas import MATH_ON
 
 __all__ = ["LiveWidgets"]
 
-_GROUP = 32
+_GROUP = 16
+_MESSAGE = 700
+"""Bytes of a message that says nothing yet."""
+_WIDGET = 2_500
+"""Bytes that a new widget takes beside what is in it, until it is closed again."""
 _KEYS = fragment('<span class="cy-note">stop with the kernel\'s stop key</span>')
 
 
@@ -37,6 +41,7 @@ class LiveWidgets:
         self._cancel = cancel
         self._woken = woken
         self._complaint = ""
+        self._sent = 0
         self._layout = ipywidgets.Layout(margin="0", width="auto")
         self._style = ipywidgets.HTML(layout=self._layout, value=str(root(css=stylesheet("base", *STYLES, "live"))))
         self._head = self._html("")
@@ -69,7 +74,7 @@ class LiveWidgets:
             self._complaint = f"the run could not be stopped: {type(error).__name__}: {error}"
         self._woken()
 
-    def show(self, state: LiveState, elapsed: float) -> None:
+    def show(self, state: LiveState, elapsed: float) -> int:
         """Bring the widgets up to date.
 
         Parameters
@@ -78,7 +83,13 @@ class LiveWidgets:
             The run.
         elapsed : float
             Seconds since it was shown.
+
+        Returns
+        -------
+        int
+            About how many bytes were sent for that.
         """
+        self._sent = 0
         self._show_head(state, elapsed)
         blocks = state.blocks()
         for name in self._shown.keys() - {block.name for block in blocks}:
@@ -86,6 +97,7 @@ class LiveWidgets:
         for block in blocks:
             self._show_block(block)
         self._arrange([self._shown[block.name][1] for block in blocks])
+        return self._sent
 
     def _show_head(self, state: LiveState, elapsed: float) -> None:
         """Show the head again when the step has changed, or a second has passed."""
@@ -93,6 +105,7 @@ class LiveWidgets:
         if int(elapsed) > self._seconds or news != self._step:
             self._seconds, self._step = int(elapsed), news
             self._head.value = str(state.head(elapsed, self._complaint or ("" if self._cancel else _KEYS)))
+            self._sent += _MESSAGE + len(self._head.value)
 
     def _show_block(self, block: Block) -> None:
         shown, widget = self._shown.get(block.name, (None, None))
@@ -104,6 +117,8 @@ class LiveWidgets:
             if widget is not None:
                 widget.close()
             widget = self._html(str(block.html), has_math=_has_math(block))
+            self._sent += _WIDGET
+        self._sent += _MESSAGE + len(block.html)
         self._shown[block.name] = (block, widget)
 
     def _arrange(self, widgets: Sequence[ipywidgets.HTML]) -> None:

@@ -28,7 +28,7 @@ from cyclops_nb.render.formulas import MATH_ON, add_formulas
 from cyclops_nb.render.highlight import CODE_CLASSES, highlight
 from cyclops_nb.render.text import cut, left_out, visible
 
-__all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "settled", "to_html"]
+__all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "sanitised", "settled", "to_html"]
 
 ALLOWED_TAGS: Final = frozenset(
     {"a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"}
@@ -130,9 +130,37 @@ def settled(text: str, *, limit: int) -> tuple[int, str]:
     return starts[first], ""
 
 
+def sanitised(html: str) -> Markup:
+    """Return what is left of somebody's HTML when it can run nothing, load nothing and look like nothing of the page.
+
+    Parameters
+    ----------
+    html : str
+        Any HTML, such as that of a table that a tool displays.
+
+    Returns
+    -------
+    Markup
+        A ``<div>``; empty if there is no text left in it.
+
+    Examples
+    --------
+    >>> print(sanitised("<table onclick='x()'><tr><td>1</td></tr></table><script>x()</script>"))
+    <div class="cy-md mathjax_ignore tex2jax_ignore"><table><tbody><tr><td>1</td></tr></tbody></table></div>
+    """
+    body = _allowed(visible(html))
+    if not body.striptags().strip():
+        return Markup("")
+    return fragment('<div class="{}">{}</div>', f"cy-md {MATH_OFF}", body)
+
+
 def _clean(text: str) -> Markup:
+    return _allowed(_PARSER.render(visible(text), {}))
+
+
+def _allowed(html: str) -> Markup:
     html = nh3.clean(
-        _PARSER.render(visible(text), {}),
+        html,
         tags=set(ALLOWED_TAGS),
         attributes={tag: set(names) for tag, names in ALLOWED_ATTRIBUTES.items()},
         attribute_filter=_filter_attribute,
