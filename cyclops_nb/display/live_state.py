@@ -314,7 +314,7 @@ class LiveState:
             [
                 fragment("{} running", _WORKING),
                 f"step {self.step}" if self.step else "",
-                seconds(int(elapsed)),
+                f"{elapsed:.0f} s" if elapsed < 60 else seconds(elapsed),  # noqa: PLR2004 - a minute
                 *self._consumed(),
                 label(self.note) if self.note else "",
                 stop,
