@@ -37,8 +37,8 @@ _LEAST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
 _BYTES_PER_SECOND = 15_000
 """What the updates of a run may come to: after a large one the next one comes later."""
-_CLOCK_SECONDS = 1.0
-"""Between two updates in which nothing has happened but that time has passed."""
+_CLOCK_SECONDS = 0.5
+"""Until the next look when the run has told nothing: time passes, and tools print."""
 
 
 class _Output:
@@ -133,7 +133,9 @@ class LiveView:
         self._handle.result()
         end_capture(self._handle.id)
         self._show_end(self._display.update)
-        if self._widgets is not None:
+        if self._widgets is None:
+            _in_next_cell(lambda: self._show_end(self._display.update))
+        else:
             self._widgets.close()
 
     def _follow(self) -> None:
@@ -199,6 +201,17 @@ def _is_interactive() -> bool:
     shell: Any = get_ipython()
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     return bool(parent.get("content", {}).get("allow_stdin"))
+
+
+def _in_next_cell(function: Callable[[], None]) -> None:
+    """Call `function` when the next cell begins: who executes a notebook hears nothing between two cells."""
+    shell: Any = get_ipython()
+
+    def call(*_: object) -> None:
+        shell.events.unregister("pre_run_cell", call)
+        function()
+
+    shell.events.register("pre_run_cell", call)
 
 
 def _static(response: AgentResponse, state: LiveState) -> dict[str, Any]:
