@@ -24,12 +24,14 @@ class FrontEnd:
         self.errors = []
         self.updates = 0
         """How many messages changed something that was there."""
+        self.updating = []
+        """The cells that updates of outputs say they belong to; not where the outputs are."""
         self.messages = 0
         self.bytes = 0
 
-    def send(self, code):
+    def send(self, code, **settings):
         """Run a cell and return its id; its outputs come with the next wait."""
-        cell = self._client.execute(code)
+        cell = self._client.execute(code, **settings)
         self.outputs[cell] = []
         return cell
 
@@ -69,11 +71,14 @@ class FrontEnd:
                     self._places[display_id] = (cell, len(self.outputs[cell]))
                 self.outputs[cell].append(content["data"])
             case "update_display_data":
+                self.updating.append(cell)
                 cell, place = self._places[content["transient"]["display_id"]]
                 self.outputs[cell][place] = content["data"]
                 self.updates += 1
             case "stream":
-                self.outputs.setdefault(cell, []).append(content["text"])
+                outputs = self.outputs.setdefault(cell, [])
+                begun = outputs.pop() if outputs and isinstance(outputs[-1], str) else ""
+                outputs.append(begun + content["text"])  # what is printed may come in pieces
             case "error":
                 self.errors.append(f"{content['ename']}: {content['evalue']}")
             case "comm_open":

@@ -334,7 +334,7 @@ class TestBytes:
         whole = (paragraph * 300)[: kilobytes * 1_000]
         step = -(-len(whole) // 2_000)
         pieces = [whole[start : start + step] for start in range(0, len(whole), step)]
-        with ScriptedServer([text(whole, chunks=pieces, delay=0.002)]) as server:
+        with ScriptedServer([text(whole, chunks=pieces, delay=0.001)]) as server:
             front = FrontEnd(running)
             front.run("import threading, ipywidgets\nfrom cyclops_nb import Agent")
             front.run(agent_cell(server))
@@ -364,6 +364,22 @@ class TestWithoutAFrontEnd:
         assert all(WIDGET not in bundle for bundle in bundles)
         assert ["completed" in read(bundle["text/html"]).text for bundle in bundles] == [True, True]
         assert "widgets" not in notebook.metadata
+
+    def test_an_end_between_two_cells_is_told_to_the_next_one(self, front):
+        """Who executes a notebook hears nothing but the cell that runs."""
+        held = gate()
+        with ScriptedServer([reply(text("half"), held, text(" whole"))]) as server:
+            front.run(agent_cell(server))
+            cell = front.send("handle = agent.start('q')\nhandle", allow_stdin=False)
+            front.wait_until(lambda: front.outputs[cell])
+            assert front.is_over(cell)  # without a widget
+            held.release()
+            front.wait_until(lambda: "half whole" in front.shown(cell))
+            front.run(LEFT)
+            assert front.run("1") not in front.updating
+            assert front.updating[0] == cell
+            assert len(front.updating) == 2
+            assert "half whole" in front.shown(cell)
 
     def test_a_terminal_prints_the_words_when_they_are_there(self):
         """A running handle is its repr, a view that is waited for prints the response."""

@@ -77,7 +77,8 @@ def body(state):
 
 def body_of(message, results=()):
     """Return the HTML of an answer as a session shows it, without its indices."""
-    calls = tuple((call, Result(0, result)) for call, result in zip(message.tool_calls, results, strict=True))
+    given = [result and Result(0, result) for result in results]
+    calls = tuple(zip(message.tool_calls, given, strict=True))
     return SEAM.sub(
         "",
         str(unit_block(Unit(0, message, calls), Room(), is_indexed=False))
@@ -331,7 +332,9 @@ class TestRetries:
 
     def test_of_a_request_are_told_until_the_answer_comes(self):
         """The head says what the run waits for."""
-        state = told(StepStarted(step=1), RequestRetried(attempt=1, reason="429 Too Many Requests", step=1))
+        state = told(StepStarted(step=1), TextDelta(text="void", step=1))
+        state.add(RequestRetried(attempt=1, reason="429 Too Many Requests", step=1))
+        assert "void" not in seen(state).text
         assert "try 2, after 429 Too Many Requests" in read(state.head(1.0)).text
         state.add(TextDelta(text="Hello", step=1))
         assert "429" not in read(state.head(1.0)).text
@@ -346,11 +349,11 @@ class TestRetries:
 
     def test_an_answer_that_middleware_has_changed_takes_the_place_of_what_was_read(self):
         """What stands in the transcript is what is seen in the end."""
-        message = AssistantMessage("My number is <number>.")
-        state = told(StepStarted(step=1), TextDelta(text="My number is 12345.", step=1))
-        state.blocks()
+        message = AssistantMessage([TextPart("My number is <number>."), CALL])
+        state = told(StepStarted(step=1), TextDelta(text="My number is 12345.", step=1), *WRITTEN[1:])
+        assert "12345" in seen(state).text
         state.add(finished(message))
-        assert body(state) == body_of(message)
+        assert body(state) == body_of(message, [None])
 
 
 class TestHead:

@@ -35,8 +35,9 @@ __all__ = ["LiveView", "show_live"]
 
 _LEAST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
-_BYTES_PER_SECOND = 15_000
-"""What the updates of a run may come to: after a large one the next one comes later."""
+_BYTES_AT_ONCE = 20_000
+_BYTES_PER_SECOND = 6_000
+"""What the updates of a run may come to: when they come to more, the next one comes later."""
 _CLOCK_SECONDS = 0.5
 """Until the next look when the run has told nothing: time passes, and tools print."""
 
@@ -132,22 +133,23 @@ class LiveView:
             self._give_up(error)
         self._handle.result()
         end_capture(self._handle.id)
-        self._show_end(self._display.update)
         if self._widgets is None:
             _in_next_cell(lambda: self._show_end(self._display.update))
-        else:
+        self._show_end(self._display.update)
+        if self._widgets is not None:
             self._widgets.close()
 
     def _follow(self) -> None:
         """Update the view until the run is over."""
+        sent = 0
         while not self._handle.done:
             self._take_events()
-            sent = 0
+            elapsed = time.monotonic() - self._started
             if self._widgets is not None:
-                sent = self._widgets.show(self._state, time.monotonic() - self._started)
-            pause = min(max(_LEAST_PAUSE, sent / _BYTES_PER_SECOND), _LONGEST_PAUSE)
+                sent += self._widgets.show(self._state, elapsed)
+            too_much = sent - _BYTES_AT_ONCE - elapsed * _BYTES_PER_SECOND
             with contextlib.suppress(TimeoutError):
-                self._handle.result(pause)
+                self._handle.result(min(max(_LEAST_PAUSE, too_much / _BYTES_PER_SECOND), _LONGEST_PAUSE))
             self._woken.wait(_CLOCK_SECONDS)
             self._woken.clear()
         self._take_events()
@@ -232,5 +234,5 @@ def _whose(call: ToolCall) -> Markup:
 
 def _unfinished(handle: RunHandle, widgets: LiveWidgets | None) -> dict[str, Any]:
     said = "This run goes on. Its answer is shown here when it is complete."
-    texts = {"text/html": str(page(notice(said, kind="info"), kind="response")), "text/plain": f"{handle!r}\n{said}"}
+    texts = {"text/html": str(root(notice(said, kind="info"), kind="cy-response")), "text/plain": f"{handle!r}\n{said}"}
     return {**(widgets.mimebundle() if widgets is not None else {}), **texts}

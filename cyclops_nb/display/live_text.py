@@ -12,7 +12,7 @@ from cyclops_nb.render.markdown import settled, to_html
 
 __all__ = ["GrowingText"]
 
-_PIECE = 1_000
+_PIECE = 1_600
 """Characters that are worth a piece of their own; more in a long text, so that there are never many pieces."""
 _SHARE = 16
 _BLOCK = 2_000

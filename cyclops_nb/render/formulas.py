@@ -76,7 +76,7 @@ def add_formulas(md: MarkdownIt) -> None:
 
 
 def is_unclosed(lines: Sequence[str], number: int) -> bool:
-    r"""Tell whether a line of a paragraph may turn out to begin a formula when more lines have come.
+    """Tell whether a line of a paragraph may turn out to begin a formula when more lines have come.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def is_unclosed(lines: Sequence[str], number: int) -> bool:
 
     Examples
     --------
-    >>> is_unclosed(["\[", "", "x^2"], 0), is_unclosed(["\[ is a bracket.", "", "So", "", "what?"], 0)
+    >>> is_unclosed(["$$", "", "x^2"], 0), is_unclosed(["$$ is money.", "", "So", "", "what?"], 0)
     (True, False)
     """
     line = lines[number].lstrip()
