@@ -80,6 +80,28 @@ class TestHandle:
             assert front.outputs[left] == ["0 OutStream False\n"]
             assert front.widgets == {}
 
+    def test_has_formulas_typeset_when_they_are_complete(self, front):
+        """A text that is written is not typeset again and again; two that are complete are, each once."""
+        held = gate()
+        parts = [
+            text("So $x^2$."),
+            tool_call("nothing", {}),
+            reasoning("And"),
+            text("$y^2$ for $5."),
+            tool_call("nothing", {}),
+        ]
+        with ScriptedServer([reply(*parts), reply(text("last $z^2$"), held)], strict=False) as server:
+            front.run(agent_cell(server))
+            cell = front.send("handle = agent.start('q')\nhandle")
+            front.wait_until(lambda: "z^2" in front.shown(cell))
+            kinds = {state["value"]: state["_model_name"] for state in front.widgets.values() if "value" in state}
+            math = {value: kind for value, kind in kinds.items() if "^2" in value}
+            assert sorted(math.values()) == ["HTMLMathModel", "HTMLMathModel", "HTMLModel"]
+            assert "HTMLMathModel" not in [kind for value, kind in kinds.items() if "z^2" in value]
+            front.run("handle.cancel()")
+            front.wait_until(lambda: front.is_over(cell))
+            assert front.outputs[front.run(LEFT)] == ["0 OutStream False\n"]
+
     def test_that_is_done_is_its_response(self, front):
         """Shown again it is static from the beginning."""
         with ScriptedServer([text("Hello")]) as server:

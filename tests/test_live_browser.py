@@ -68,7 +68,7 @@ class TestJupyterLab:
         thinking, writing, other = gate(), gate(), gate()
         calls = [tool_call("get_weather", {"city": city}) for city in ("Paris", "Atlantis")]
         script = [
-            reply(reasoning("Two cities.\nI look up both"), thinking, reasoning("."), *calls),
+            reply(reasoning("Two cities.\nI look up both"), thinking, text("We need $x^2$ for $5 or $10."), *calls),
             reply(text(ANSWER), writing, text("That is all.")),
         ]
         path = tmp_path / "live.ipynb"
@@ -106,6 +106,8 @@ poet = Agent("poet", base_url={teller.base_url!r})
         thinking.release()
         see(page, 1, "looking up Atlantis")
         see(page, 1, "working")
+        output(page, 1).locator("mjx-container").wait_for(timeout=60_000)  # one formula, and two prices
+        assert "for $5 or $10." in output(page, 1).inner_text()
         page.screenshot(path=SCREENSHOTS / "live-working.png")
         assert page.evaluate("getComputedStyle(document.querySelector('.cy-work')).animationName") == "none"
         page.emulate_media(reduced_motion="no-preference")

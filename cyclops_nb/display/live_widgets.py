@@ -47,6 +47,8 @@ class LiveWidgets:
         # the button stays where it is whatever the head says
         self._wide = ipywidgets.Layout(flex="1 1 auto", margin="0", max_width="62em")
         self._head = ipywidgets.HTML(layout=self._wide, style=self._style.style)
+        self._math: dict[str, ipywidgets.Widget] = {}
+        """The style of formulas, when there are any."""
         self._seconds = -1
         self._step = ""
         self._button = None
@@ -60,9 +62,12 @@ class LiveWidgets:
         self._groups: list[ipywidgets.VBox] = []
         self._root = ipywidgets.VBox([self._style, self._bar], layout=self._layout)
 
-    def _html(self, value: str, *, has_math: bool = False) -> ipywidgets.HTML:
-        kind = ipywidgets.HTMLMath if has_math else ipywidgets.HTML
-        return kind(value=value, layout=self._layout, style=self._style.style)
+    def _html(self, value: str, *, has_math: bool = False) -> ipywidgets.Widget:
+        if not has_math:
+            return ipywidgets.HTML(value=value, layout=self._layout, style=self._style.style)
+        widget = ipywidgets.HTMLMath(value=value, layout=self._layout, **self._math)
+        self._math = {"style": widget.style}
+        return widget
 
     def mimebundle(self) -> dict[str, object]:
         """Return what a front end needs to show this."""
@@ -160,6 +165,7 @@ class LiveWidgets:
             self._root,
             *self._groups,
         ]
+        parts += self._math.values()
         if self._button is not None:
             parts += [self._button, self._button.style, self._button.layout]
         for shown in self._shown.values():
