@@ -6,9 +6,10 @@ which is loaded only then: the core never imports it otherwise, and a script nev
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-__all__ = ["Displayable"]
+__all__ = ["Displayable", "LiveDisplayable"]
 
 
 class Displayable:
@@ -23,3 +24,18 @@ class Displayable:
 
     def _repr_html_(self) -> str:
         return str(self._repr_mimebundle_()["text/html"])
+
+
+class LiveDisplayable(Displayable):
+    """Mixin: a run, which a notebook shows while it goes on."""
+
+    __slots__ = ()
+
+    def _ipython_display_(self) -> None:
+        """Show the run in the cell; a front end that is no notebook is asked for the other forms."""
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        if getattr(shell, "kernel", None) is None:
+            raise NotImplementedError
+        from cyclops_nb.display.live import show_live
+
+        show_live(self)  # type: ignore[arg-type]

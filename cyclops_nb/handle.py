@@ -10,11 +10,12 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from typing import Any
 
-from cyclops_nb.displayable import Displayable
+from cyclops_nb.displayable import LiveDisplayable
 from cyclops_nb.engine.loop import run_events
 from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.state import CURRENT_RUN, RunState
 from cyclops_nb.events import Event
+from cyclops_nb.messages import Message
 from cyclops_nb.portal import portal
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.ticker import ticking
@@ -25,7 +26,7 @@ _POLL_SECONDS = 0.1
 """Waiting for ever on a lock cannot be interrupted on Windows."""
 
 
-class RunHandle(Displayable):
+class RunHandle(LiveDisplayable):
     """A run in progress.
 
     Examples
@@ -89,6 +90,15 @@ class RunHandle(Displayable):
     def response(self) -> AgentResponse | None:
         """What came of the run; None while it goes on."""
         return self._response
+
+    @property
+    def input(self) -> tuple[Message, ...]:
+        """The messages that the run was given, as they stand in the transcript; empty before it has begun."""
+        return tuple(self._state.messages[: len(self._state.plan.input)])
+
+    def _repr_mimebundle_(self, **wishes: Any) -> dict[str, Any]:
+        response = self._response
+        return super()._repr_mimebundle_(**wishes) if response is None else response._repr_mimebundle_(**wishes)
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id} {self._response.stop_reason if self._response else 'running'}>"

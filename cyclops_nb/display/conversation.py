@@ -19,7 +19,7 @@ from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import count, index_range, moment, speaker
 
-__all__ = ["STYLES", "conversation", "message_page", "unit_block"]
+__all__ = ["STYLES", "byline", "conversation", "message_page", "unit_block"]
 
 STYLES = ("transcript",)
 """Parts of the style sheet that an output with messages needs."""
@@ -57,7 +57,7 @@ def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: boo
     if isinstance(message, ToolMessage):
         body = stray_result(message, room)
     elif isinstance(message, AssistantMessage):
-        body = _answer(unit, room, expected=expected)
+        body = _answer(unit, room, expected=expected, is_indexed=is_indexed)
     else:
         body = content(message.content[:PART_LIMIT], room)
     rest = len(message.content) - PART_LIMIT
@@ -67,14 +67,14 @@ def unit_block(unit: Unit, room: Room, *, expected: bool = True, is_indexed: boo
         _BLOCKS[message.role == "user"],
         message.role,
         f"message {unit.index}, {speaker(message)}" if is_indexed else speaker(message),
-        _byline(unit, is_indexed=is_indexed),
+        byline(unit, is_indexed=is_indexed),
         body,
         more,
         empty,
     )
 
 
-def _answer(unit: Unit, room: Room, *, expected: bool) -> Markup:
+def _answer(unit: Unit, room: Room, *, expected: bool, is_indexed: bool) -> Markup:
     """Return the parts of an answer in their order, each call with its result."""
     shown: list[Markup] = []
     calls = iter(unit.calls)
@@ -85,11 +85,13 @@ def _answer(unit: Unit, room: Room, *, expected: bool) -> Markup:
             continue
         shown.append(content(waiting, room))
         waiting = []
-        shown.append(call(part, next(calls, (part, None))[1], room, expected=expected))
+        result = next(calls, (part, None))[1]
+        shown.append(call(part, result, room, expected=expected, is_indexed=is_indexed))
     return join([*shown, content(waiting, room)])
 
 
-def _byline(unit: Unit, *, is_indexed: bool) -> Markup:
+def byline(unit: Unit, *, is_indexed: bool) -> Markup:
+    """Return the line above a message: who speaks, and what is known about it beside its content."""
     message = unit.message
     index = fragment('<span class="cy-i">[{}]</span> ', unit.index) if is_indexed else ""
     return fragment(

@@ -197,7 +197,7 @@ def _in_brackets(part: Part) -> str:
     return f"[{part.name}]" if isinstance(part, FilePart) else f"[{part.type}]"
 
 
-def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool) -> Markup:
+def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool, is_indexed: bool = True) -> Markup:
     """Return a tool call with its result.
 
     Parameters
@@ -210,6 +210,8 @@ def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool) -
         The space there is.
     expected : bool
         Whether to say so when there is no result.
+    is_indexed : bool
+        Whether the index of the result is shown.
 
     Returns
     -------
@@ -221,11 +223,10 @@ def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool) -
     if result is None:
         note = fragment(' <b class="cy-bad">no result</b>') if expected else ""
         return fold(fragment("{}{}", name, note), *body, kind="call")
-    index, message = result.index, result.message
-    body.append(_labelled(f"result [{index}]", _result(message, room)))
-    summary = fragment(
-        '<span class="cy-i">[{}]</span> {} → {} {}', index, name, label(preview(message)), _outcome(part, message)
-    )
+    message = result.message
+    body.append(_labelled(f"result [{result.index}]" if is_indexed else "result", _result(message, room)))
+    index = fragment('<span class="cy-i">[{}]</span> ', result.index) if is_indexed else ""
+    summary = fragment("{}{} → {} {}", index, name, label(preview(message)), _outcome(part, message))
     return fold(summary, *body, kind="call") + _pictures(message, room)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Compaction, Durability, config_key
@@ -29,7 +29,7 @@ from cyclops_nb.values import new_id
 if TYPE_CHECKING:
     from cyclops_nb.stores.base import SessionStore
 
-__all__ = ["CURRENT_RUN", "CallerThread", "NestedRun", "RunPlan", "RunState"]
+__all__ = ["CURRENT_CALL", "CURRENT_RUN", "CallPlace", "CallerThread", "NestedRun", "RunPlan", "RunState"]
 
 
 _STORE_METHODS = ("load", "save", "add_messages", "delete")
@@ -57,6 +57,20 @@ class NestedRun(Protocol):
 
 CURRENT_RUN: ContextVar[RunState | None] = ContextVar("cyclops_nb_current_run", default=None)
 """The run whose tool the present code belongs to."""
+
+
+class CallPlace(NamedTuple):
+    """Which call of which run."""
+
+    run_id: str
+    step: int
+    call_id: str
+    outer: CallPlace | None
+    """The call whose tool has started the run."""
+
+
+CURRENT_CALL: ContextVar[CallPlace | None] = ContextVar("cyclops_nb_current_call", default=None)
+"""The tool call that the present code belongs to."""
 
 
 @dataclass(frozen=True)

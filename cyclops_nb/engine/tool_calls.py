@@ -14,7 +14,7 @@ from cyclops_nb.content import result_parts
 from cyclops_nb.engine.mailbox import CLEANUP_SECONDS, Mailbox, is_fault, stop_tasks
 from cyclops_nb.engine.middleware import around_tool
 from cyclops_nb.engine.owned import Owned
-from cyclops_nb.engine.state import CURRENT_RUN, NestedRun, RunState
+from cyclops_nb.engine.state import CURRENT_CALL, CURRENT_RUN, CallPlace, NestedRun, RunState
 from cyclops_nb.errors import InputError, error_text
 from cyclops_nb.events import Event, ToolCallReady, ToolResult
 from cyclops_nb.messages import ToolCall, ToolMessage
@@ -114,6 +114,7 @@ class ToolStep:
     async def _run(self, call: ToolCall, kept: ToolCall) -> _Outcome:
         """Run one call through all middleware; never raises but when it is cancelled."""
         started = time.perf_counter()
+        CURRENT_CALL.set(CallPlace(self._state.run.id, self._state.step, call.id, CURRENT_CALL.get()))
         run = around_tool(self._state.plan.middleware, self._execute)
         try:
             returned = await run(call)

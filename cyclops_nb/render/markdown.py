@@ -24,11 +24,11 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from cyclops_nb.render.escape import LINK_REL, MATH_OFF, fragment, is_safe_url
-from cyclops_nb.render.formulas import MATH_ON, add_formulas
+from cyclops_nb.render.formulas import MATH_ON, add_formulas, is_unclosed
 from cyclops_nb.render.highlight import CODE_CLASSES, highlight, is_language
 from cyclops_nb.render.text import cut, left_out, visible
 
-__all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "to_html"]
+__all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "sanitised", "settled", "to_html"]
 
 ALLOWED_TAGS: Final = frozenset(
     {"a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"}
@@ -50,6 +50,8 @@ _CLASSES = frozenset([MATH_ON, *CODE_CLASSES])
 _STYLES = frozenset(f"text-align:{side}" for side in ("left", "center", "right"))
 _HIGHLIGHTED = 10_000  # characters of code in one text that get colours: some 30 ms
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
+_OPAQUE = ("fence", "code_block", "formula_block")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class _Parser(MarkdownIt):
@@ -87,9 +89,84 @@ def to_html(text: str, *, limit: int | None = 100_000) -> Markup:
     return fragment('<div class="{}">{}</div>', f"cy-md {MATH_OFF}", body)
 
 
+def settled(text: str, *, limit: int) -> tuple[int, str]:
+    r"""Return how much of a Markdown text that still grows is finished: all but its last block.
+
+    Parameters
+    ----------
+    text : str
+        The text so far.
+    limit : int
+        If the last block is longer, in characters, and a list or code, it is parted before its last item or line.
+
+    Returns
+    -------
+    tuple of int, str
+        How many characters can be shown as they are from now on, and what must stand before the rest when it is
+        shown by itself: the line that opens the code which was parted, else nothing.
+
+    Examples
+    --------
+    >>> settled("# Title\n\nText that is still wri", limit=1_000)
+    (0, '')
+    >>> settled("# Title\n\nText.\n\nMore", limit=1_000)
+    (9, '')
+    """
+    starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
+    if text.endswith("\r"):  # the other half of a line end may follow
+        starts.pop()
+    tokens: list[Token] = []
+    source = visible(text[: starts[-1]])  # what the last line will be is not known before it has ended
+    _PARSER.block.parse(source, _PARSER, {}, tokens)
+    blocks = [token for token in tokens if token.level == 0 and token.map]
+    if not blocks:
+        return 0, ""
+    last = blocks[-1]
+    first, end = last.map or (0, 0)
+    lines = source.split("\n")
+    for block in blocks[:-1]:
+        begin, stop = block.map or (0, 0)
+        if block.type not in _OPAQUE and any(is_unclosed(lines, number) for number in range(begin, stop)):
+            return starts[begin], ""
+    if starts[-1] - starts[first] > limit:
+        if last.type == "fence" and end - first > 3:  # noqa: PLR2004 - a line of code stays with what closes it
+            return starts[end - 2], text[starts[first] : starts[first + 1]]
+        items = [token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map]
+        first = max([first, *items])
+    return starts[first], ""
+
+
+def sanitised(html: str) -> Markup:
+    """Return what is left of somebody's HTML when it can run nothing, load nothing and look like nothing of the page.
+
+    Parameters
+    ----------
+    html : str
+        Any HTML, such as that of a table that a tool displays.
+
+    Returns
+    -------
+    Markup
+        A ``<div>``; empty if there is no text left in it.
+
+    Examples
+    --------
+    >>> print(sanitised("<table onclick='x()'><tr><td>1</td></tr></table><script>x()</script>"))
+    <div class="cy-md mathjax_ignore tex2jax_ignore"><table><tbody><tr><td>1</td></tr></tbody></table></div>
+    """
+    body = _allowed(visible(html))
+    if not body.striptags().strip():
+        return Markup("")
+    return fragment('<div class="{}">{}</div>', f"cy-md {MATH_OFF}", body)
+
+
 def _clean(text: str) -> Markup:
+    return _allowed(_PARSER.render(visible(text), {}))
+
+
+def _allowed(html: str) -> Markup:
     html = nh3.clean(
-        _PARSER.render(visible(text), {}),
+        html,
         tags=set(ALLOWED_TAGS),
         attributes={tag: set(names) for tag, names in ALLOWED_ATTRIBUTES.items()},
         attribute_filter=_filter_attribute,

@@ -1,0 +1,238 @@
+"""Shows a run in the cell that asks for it, while it goes on.
+
+An output of a cell is made in that cell, on its thread; from then on only widgets and the display id are touched, since
+that alone reaches the right cell from anywhere. The work is done on a thread that ends with the run. Whatever fails in
+it concerns the view: the run knows nothing of it. When the run is over, the widgets are gone, and what stays in the
+notebook is what the response looks like, which needs neither a kernel nor a widget.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+from IPython.display import DisplayHandle
+from markupsafe import Markup
+
+from cyclops_nb.display.capture import begin_capture, end_capture
+from cyclops_nb.display.html import fold, notice, page
+from cyclops_nb.display.live_state import LiveState
+from cyclops_nb.display.live_widgets import LiveWidgets
+from cyclops_nb.display.parts import arguments_line
+from cyclops_nb.display.register import mimebundle
+from cyclops_nb.handle import RunHandle
+from cyclops_nb.messages import ToolCall
+from cyclops_nb.render.escape import fragment, label, root
+from cyclops_nb.render.text import one_line
+from cyclops_nb.response import AgentResponse
+
+__all__ = ["LiveView", "show_live"]
+
+_LEAST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.5
+_BYTES_AT_ONCE = 20_000
+_BYTES_PER_SECOND = 6_000
+"""What the updates of a run may come to: when they come to more, the next one comes later."""
+_CLOCK_SECONDS = 0.5
+"""Until the next look when the run has told nothing: time passes, and tools print."""
+
+
+class _Output:
+    """One output of the cell, whose content can be replaced from any thread."""
+
+    def __init__(self) -> None:
+        self._handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
+
+    def begin(self, bundle: dict[str, Any]) -> None:
+        self._handle.display(bundle, raw=True)
+
+    def update(self, bundle: dict[str, Any]) -> None:
+        self._handle.update(bundle, raw=True)
+
+
+class LiveView:
+    """A run that is shown in a cell; made by `show_live`.
+
+    Parameters
+    ----------
+    handle : RunHandle
+        The run.
+    is_waiting : bool
+        Whether the cell waits for it.
+    """
+
+    def __init__(self, handle: RunHandle, *, is_waiting: bool) -> None:
+        self._handle = handle
+        self._state = LiveState(begin_capture(handle.id) if has_kernel() else None)  # first: its tools may be at work
+        self._taken = 0
+        """How many events the state knows."""
+        self._started = time.monotonic()
+        self._woken = threading.Event()
+        self._display = _Output()
+        self._widgets: LiveWidgets | None = None
+        self._thread: threading.Thread | None = None
+        self._is_shown = False
+        """Whether there is nothing more to be shown."""
+        if not has_kernel():
+            return
+        if handle.done:
+            end_capture(handle.id)
+            self._show_end(self._display.begin)
+            return
+        if _is_interactive():
+            with contextlib.suppress(Exception):  # without widgets the run is shown when it is over
+                self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._woken.set)
+        self._display.begin(_unfinished(handle, self._widgets))
+        self._thread = threading.Thread(target=self._in_no_cell, name="cyclops_nb live", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the run is over and its last update was sent.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        bool
+            Whether that is so.
+        """
+        if self._thread is not None:
+            self._thread.join(timeout)
+            return not self._thread.is_alive()
+        if not self._is_shown:  # there is no kernel, and a terminal cannot take anything back
+            try:
+                self._handle.result(timeout)
+            except TimeoutError:
+                return False
+            if get_ipython() is not None:
+                self._show_end(self._display.begin)
+        return True
+
+    def _show_end(self, show: Callable[[dict[str, Any]], None]) -> None:
+        self._is_shown = True
+        show(_static(self._handle.result(), self._state))
+
+    def _in_no_cell(self) -> None:
+        # what this thread sends belongs to the cell that runs at that moment: whoever executes a notebook without a
+        # front end hears no other
+        contextvars.Context().run(self._work)
+
+    def _work(self) -> None:
+        try:
+            with self._handle.listener(self._woken.set):
+                self._follow()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            self._give_up(error)
+        self._handle.result()
+        end_capture(self._handle.id)
+        if self._widgets is None:
+            _in_next_cell(lambda: self._show_end(self._display.update))
+        self._show_end(self._display.update)
+        if self._widgets is not None:
+            self._widgets.close()
+
+    def _follow(self) -> None:
+        """Update the view until the run is over."""
+        sent = 0
+        while not self._handle.done:
+            self._take_events()
+            elapsed = time.monotonic() - self._started
+            if self._widgets is not None:
+                sent += self._widgets.show(self._state, elapsed)
+            too_much = sent - _BYTES_AT_ONCE - elapsed * _BYTES_PER_SECOND
+            with contextlib.suppress(TimeoutError):
+                self._handle.result(min(max(_LEAST_PAUSE, too_much / _BYTES_PER_SECOND), _LONGEST_PAUSE))
+            self._woken.wait(_CLOCK_SECONDS)
+            self._woken.clear()
+        self._take_events()
+
+    def _take_events(self) -> None:
+        while (event := self._handle.event(self._taken)) is not None:
+            if not self._taken:
+                self._state.add_input(self._handle.input)
+            self._state.add(event)
+            self._taken += 1
+
+    def _give_up(self, error: Exception) -> None:
+        said = (
+            f"this run cannot be shown while it goes on ({type(error).__name__}: {error}); it is shown when it is over"
+        )
+        with contextlib.suppress(Exception):
+            self._display.update({"text/html": str(page(notice(said), kind="response")), "text/plain": said})
+
+
+def show_live(handle: RunHandle, *, is_waiting: bool = False) -> LiveView:
+    """Show a run in the cell that calls this, from now until it is over; return at once.
+
+    Parameters
+    ----------
+    handle : RunHandle
+        The run.
+    is_waiting : bool
+        Whether the cell itself waits for the run, so that a click on a button would come too late.
+
+    Returns
+    -------
+    LiveView
+        To wait for the last update.
+
+    Examples
+    --------
+    >>> view = show_live(agent.start("Hello"))
+    >>> view.wait()
+    True
+    """
+    return LiveView(handle, is_waiting=is_waiting)
+
+
+def has_kernel() -> bool:
+    """Say whether cells are run by a kernel, whose outputs can change."""
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
+def _is_interactive() -> bool:
+    """Say whether somebody sits before the cell: who only executes a notebook would keep the widgets in its file."""
+    shell: Any = get_ipython()
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return bool(parent.get("content", {}).get("allow_stdin"))
+
+
+def _in_next_cell(function: Callable[[], None]) -> None:
+    """Call `function` when the next cell begins: who executes a notebook hears nothing between two cells."""
+    shell: Any = get_ipython()
+
+    def call(*_: object) -> None:
+        shell.events.unregister("pre_run_cell", call)
+        function()
+
+    shell.events.register("pre_run_cell", call)
+
+
+def _static(response: AgentResponse, state: LiveState) -> dict[str, Any]:
+    """Return what stays: the look of the response, and what its tools have shown to the reader alone."""
+    bundle: dict[str, Any] = dict(mimebundle(response))
+    with contextlib.suppress(Exception):  # tools display anything
+        shown = [(call, output.html, output.text) for call, output in state.tools_with_output()]
+        folds = [fold(_whose(call), html, kind="call", is_open=True) for call, html, _ in shown]
+        if folds:
+            bundle["text/html"] += str(root(*folds, kind="cy-response"))
+            bundle["text/plain"] += "".join(f"\noutput of {one_line(call.name)}: {text}" for call, _, text in shown)
+    return bundle
+
+
+def _whose(call: ToolCall) -> Markup:
+    return fragment("output of <code>{}</code>({})", label(call.name), label(arguments_line(call.arguments)))
+
+
+def _unfinished(handle: RunHandle, widgets: LiveWidgets | None) -> dict[str, Any]:
+    said = "This run goes on. Its answer is shown here when it is complete."
+    texts = {"text/html": str(root(notice(said, kind="info"), kind="cy-response")), "text/plain": f"{handle!r}\n{said}"}
+    return {**(widgets.mimebundle() if widgets is not None else {}), **texts}
