@@ -1,3 +1,5 @@
+from typing import Any
+
 from cyclops_nb._version import __version__ as __version__
 from cyclops_nb.agent import Agent as Agent
 from cyclops_nb.config import (
@@ -176,3 +178,6 @@ from cyclops_nb.tools import (
     tool as tool,
 )
 from cyclops_nb.usage import Usage as Usage
+
+def load_ipython_extension(ipython: Any) -> None: ...
+def unload_ipython_extension(ipython: Any) -> None: ...
