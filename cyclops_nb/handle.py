@@ -92,9 +92,9 @@ class RunHandle(LiveDisplayable):
         return self._response
 
     @property
-    def messages(self) -> tuple[Message, ...]:
-        """What the run has put into the transcript so far, the input first."""
-        return tuple(self._state.messages)
+    def input(self) -> tuple[Message, ...]:
+        """The messages that the run was given, as they stand in the transcript; empty before it has begun."""
+        return tuple(self._state.messages[: len(self._state.plan.input)])
 
     def _repr_mimebundle_(self, **wishes: Any) -> dict[str, Any]:
         response = self._response

@@ -37,8 +37,8 @@ _LEAST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
 _BYTES_PER_SECOND = 15_000
 """What the updates of a run may come to: after a large one the next one comes later."""
-_CLOCK_SECONDS = 1.0
-"""Between two updates in which nothing has happened but that time has passed."""
+_CLOCK_SECONDS = 0.5
+"""Until the next look when the run has told nothing: time passes, and tools print."""
 
 
 class _Output:
@@ -67,7 +67,7 @@ class LiveView:
 
     def __init__(self, handle: RunHandle, *, is_waiting: bool) -> None:
         self._handle = handle
-        self._state = LiveState()
+        self._state = LiveState(begin_capture(handle.id) if has_kernel() else None)  # first: its tools may be at work
         self._taken = 0
         """How many events the state knows."""
         self._started = time.monotonic()
@@ -80,12 +80,13 @@ class LiveView:
         if not has_kernel():
             return
         if handle.done:
+            end_capture(handle.id)
             self._show_end(self._display.begin)
             return
         if _is_interactive():
-            self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._woken.set)
+            with contextlib.suppress(Exception):  # without widgets the run is shown when it is over
+                self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._woken.set)
         self._display.begin(_unfinished(handle, self._widgets))
-        self._state = LiveState(begin_capture(handle.id))
         self._thread = threading.Thread(target=self._in_no_cell, name="cyclops_nb live", daemon=True)
         self._thread.start()
 
@@ -132,7 +133,9 @@ class LiveView:
         self._handle.result()
         end_capture(self._handle.id)
         self._show_end(self._display.update)
-        if self._widgets is not None:
+        if self._widgets is None:
+            _in_next_cell(lambda: self._show_end(self._display.update))
+        else:
             self._widgets.close()
 
     def _follow(self) -> None:
@@ -147,11 +150,12 @@ class LiveView:
                 self._handle.result(pause)
             self._woken.wait(_CLOCK_SECONDS)
             self._woken.clear()
+        self._take_events()
 
     def _take_events(self) -> None:
         while (event := self._handle.event(self._taken)) is not None:
             if not self._taken:
-                self._state.add_input(self._handle.messages)
+                self._state.add_input(self._handle.input)
             self._state.add(event)
             self._taken += 1
 
@@ -199,11 +203,21 @@ def _is_interactive() -> bool:
     return bool(parent.get("content", {}).get("allow_stdin"))
 
 
+def _in_next_cell(function: Callable[[], None]) -> None:
+    """Call `function` when the next cell begins: who executes a notebook hears nothing between two cells."""
+    shell: Any = get_ipython()
+
+    def call(*_: object) -> None:
+        shell.events.unregister("pre_run_cell", call)
+        function()
+
+    shell.events.register("pre_run_cell", call)
+
+
 def _static(response: AgentResponse, state: LiveState) -> dict[str, Any]:
     """Return what stays: the look of the response, and what its tools have shown to the reader alone."""
     bundle: dict[str, Any] = dict(mimebundle(response))
-    shown = state.tools_with_output()
-    if shown:
+    if shown := state.tools_with_output():
         folds = [fold(_whose(call), output.html, kind="call", is_open=True) for call, output in shown]
         bundle["text/html"] += str(root(*folds, kind="cy-response"))
         bundle["text/plain"] += "".join(f"\noutput of {one_line(call.name)}: {output.text}" for call, output in shown)

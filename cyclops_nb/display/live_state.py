@@ -20,6 +20,7 @@ from cyclops_nb.display.live_text import GrowingText
 from cyclops_nb.display.parts import Room, arguments_line, call, content
 from cyclops_nb.display.tool_output import ToolOutput
 from cyclops_nb.display.units import Result, Unit
+from cyclops_nb.display.usage_table import cost_words
 from cyclops_nb.events import (
     Compacted,
     Event,
@@ -32,7 +33,7 @@ from cyclops_nb.events import (
 )
 from cyclops_nb.messages import AssistantMessage, AssistantPart, Message, ReasoningPart, TextPart, ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, json_block, label, root
-from cyclops_nb.render.words import count, money, seconds, tokens
+from cyclops_nb.render.words import count, seconds, tokens
 from cyclops_nb.usage import Usage, total
 
 __all__ = ["Block", "LiveState"]
@@ -314,7 +315,7 @@ class LiveState:
             [
                 fragment("{} running", _WORKING),
                 f"step {self.step}" if self.step else "",
-                seconds(int(elapsed)),
+                f"{elapsed:.0f} s" if elapsed < 60 else seconds(elapsed),  # noqa: PLR2004 - a minute
                 *self._consumed(),
                 label(self.note) if self.note else "",
                 stop,
@@ -326,7 +327,7 @@ class LiveState:
     def _consumed(self) -> Iterator[str]:
         if self._usages:
             yield tokens(total(self._usages))
-            yield money(None if None in self._costs else sum(cost for cost in self._costs if cost is not None))
+            yield cost_words(None if None in self._costs else sum(cost for cost in self._costs if cost is not None))
         if self._current is not None:
             accumulator = self._current.accumulator
             written = sum(

@@ -44,13 +44,18 @@ class LiveWidgets:
         self._sent = 0
         self._layout = ipywidgets.Layout(margin="0", width="auto")
         self._style = ipywidgets.HTML(layout=self._layout, value=str(root(css=stylesheet("base", *STYLES, "live"))))
-        self._head = self._html("")
+        # the button stays where it is whatever the head says
+        self._wide = ipywidgets.Layout(flex="1 1 auto", margin="0", max_width="62em")
+        self._head = ipywidgets.HTML(layout=self._wide, style=self._style.style)
         self._seconds = -1
         self._step = ""
-        self._button = ipywidgets.Button(description="Stop", tooltip="Stop this run") if cancel else None
-        if self._button is not None:
+        self._button = None
+        if cancel is not None:
+            self._button = ipywidgets.Button(
+                description="Stop", tooltip="Stop this run", layout=ipywidgets.Layout(width="auto")
+            )
             self._button.on_click(self._stop)
-        self._bar = ipywidgets.HBox([self._head, *([self._button] if self._button else [])], layout=self._layout)
+        self._bar = ipywidgets.HBox([self._head, *([self._button] if self._button else [])], layout=self._wide)
         self._shown: dict[str, tuple[Block, ipywidgets.HTML]] = {}
         self._groups: list[ipywidgets.VBox] = []
         self._root = ipywidgets.VBox([self._style, self._bar], layout=self._layout)
@@ -136,7 +141,16 @@ class LiveWidgets:
 
     def close(self) -> None:
         """Remove all of them, here and in the front end."""
-        parts = [self._head, self._style, self._style.style, self._layout, self._bar, self._root, *self._groups]
+        parts = [
+            self._head,
+            self._style,
+            self._style.style,
+            self._layout,
+            self._wide,
+            self._bar,
+            self._root,
+            *self._groups,
+        ]
         if self._button is not None:
             parts += [self._button, self._button.style, self._button.layout]
         for widget in [*(shown for _, shown in self._shown.values()), *parts]:

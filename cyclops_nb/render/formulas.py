@@ -29,7 +29,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
-__all__ = ["MATH_ON", "MAX_FORMULAS", "Formula", "add_formulas", "formula_at"]
+__all__ = ["MATH_ON", "MAX_FORMULAS", "Formula", "add_formulas", "formula_at", "is_unclosed"]
 
 MATH_ON = "cy-math mathjax_process tex2jax_process"
 """Classes that switch MathJax on again inside an element where it is off."""
@@ -73,6 +73,32 @@ def add_formulas(md: MarkdownIt) -> None:
     md.inline.ruler.before("escape", "formula", _find_inline)
     md.add_render_rule("formula", _render)
     md.add_render_rule("formula_block", _render)
+
+
+def is_unclosed(lines: Sequence[str], number: int) -> bool:
+    r"""Tell whether a line of a paragraph may turn out to begin a formula when more lines have come.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        All lines so far.
+    number : int
+        Which one is meant.
+
+    Returns
+    -------
+    bool
+        False also if what follows cannot be a formula.
+
+    Examples
+    --------
+    >>> is_unclosed(["\[", "", "x^2"], 0), is_unclosed(["\[ is a bracket.", "", "So", "", "what?"], 0)
+    (True, False)
+    """
+    line = lines[number].lstrip()
+    if _delimiters(line, 0)[0] in ("", "$", "\\("):
+        return False
+    return not _BLANK_LINE.search("\n".join(lines[number + 1 :]).strip())
 
 
 class Formula(NamedTuple):

@@ -24,7 +24,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from cyclops_nb.render.escape import LINK_REL, MATH_OFF, fragment, is_safe_url
-from cyclops_nb.render.formulas import MATH_ON, add_formulas
+from cyclops_nb.render.formulas import MATH_ON, add_formulas, is_unclosed
 from cyclops_nb.render.highlight import CODE_CLASSES, highlight
 from cyclops_nb.render.text import cut, left_out, visible
 
@@ -50,6 +50,7 @@ _CLASSES = frozenset([MATH_ON, *CODE_CLASSES])
 _STYLES = frozenset(f"text-align:{side}" for side in ("left", "center", "right"))
 _HIGHLIGHTED = 10_000  # characters of code in one text that get colours: some 30 ms
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
+_OPAQUE = ("fence", "code_block", "formula_block")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -115,13 +116,18 @@ def settled(text: str, *, limit: int) -> tuple[int, str]:
     if text.endswith("\r"):  # the other half of a line end may follow
         starts.pop()
     tokens: list[Token] = []
-    # what the last line will be is not known before it has ended
-    _PARSER.block.parse(visible(text[: starts[-1]]), _PARSER, {}, tokens)
+    source = visible(text[: starts[-1]])  # what the last line will be is not known before it has ended
+    _PARSER.block.parse(source, _PARSER, {}, tokens)
     blocks = [token for token in tokens if token.level == 0 and token.map]
     if not blocks:
         return 0, ""
     last = blocks[-1]
     first, end = last.map or (0, 0)
+    lines = source.split("\n")
+    for block in blocks[:-1]:
+        begin, stop = block.map or (0, 0)
+        if block.type not in _OPAQUE and any(is_unclosed(lines, number) for number in range(begin, stop)):
+            return starts[begin], ""
     if starts[-1] - starts[first] > limit:
         if last.type == "fence" and end - first > 3:  # noqa: PLR2004 - a line of code stays with what closes it
             return starts[end - 2], text[starts[first] : starts[first + 1]]

@@ -1,0 +1,118 @@
+"""What a front end would show of a kernel's messages: outputs of cells, their updates, and widgets."""
+
+from __future__ import annotations
+
+import time
+
+from pages import Page
+
+SECONDS = 60
+WIDGET = "application/vnd.jupyter.widget-view+json"
+KEPT = ("display_data", "execute_result")
+
+
+class FrontEnd:
+    """One that listens to a kernel of `kernels`."""
+
+    def __init__(self, kernel):
+        self._client = kernel.client
+        self._places = {}
+        self.outputs = {}
+        """By cell: bundles, and texts that were printed."""
+        self.widgets = {}
+        """By id: the state of a widget that is there."""
+        self.errors = []
+        self.updates = 0
+        """How many messages changed something that was there."""
+        self.messages = 0
+        self.bytes = 0
+
+    def send(self, code):
+        """Run a cell and return its id; its outputs come with the next wait."""
+        cell = self._client.execute(code)
+        self.outputs[cell] = []
+        return cell
+
+    def wait_until(self, condition):
+        """Take messages until something is so."""
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, f"waited too long; there is {self.outputs} {self.errors}"
+            if self._client.iopub_channel.socket.poll(500):
+                frames = self._client.iopub_channel.socket.recv_multipart()
+                self.messages += 1
+                self.bytes += sum(map(len, frames))
+                self._take(self._client.session.deserialize(self._client.session.feed_identities(frames)[1]))
+
+    def run(self, code):
+        """Run a cell to its end."""
+        cell = self.send(code)
+        ended = []
+        take = self._take
+
+        def watch(message):
+            take(message)
+            if message["parent_header"].get("msg_id") == cell and message["content"].get("execution_state") == "idle":
+                ended.append(True)
+
+        self._take = watch
+        self.wait_until(lambda: ended)
+        self._take = take
+        return cell
+
+    def _take(self, message):
+        kind, content, cell = message["msg_type"], message["content"], message["parent_header"].get("msg_id")
+        match kind:
+            case "display_data" | "execute_result":
+                display_id = content.get("transient", {}).get("display_id")
+                if display_id:
+                    self._places[display_id] = (cell, len(self.outputs[cell]))
+                self.outputs[cell].append(content["data"])
+            case "update_display_data":
+                cell, place = self._places[content["transient"]["display_id"]]
+                self.outputs[cell][place] = content["data"]
+                self.updates += 1
+            case "stream":
+                self.outputs.setdefault(cell, []).append(content["text"])
+            case "error":
+                self.errors.append(f"{content['ename']}: {content['evalue']}")
+            case "comm_open":
+                self.widgets[content["comm_id"]] = dict(content["data"]["state"])
+            case "comm_msg" if content["comm_id"] in self.widgets:
+                self.widgets[content["comm_id"]] |= content["data"]["state"]
+                self.updates += 1
+            case "comm_close":
+                self.widgets.pop(content["comm_id"], None)
+
+    def parts(self, cell):
+        """Return the HTML of the first output of a cell: of its widgets, in their order, while it has any."""
+        if not self.outputs[cell]:
+            return []
+        bundle = self.outputs[cell][0]
+        if WIDGET not in bundle:
+            return [bundle["text/html"]]
+        return list(self._html(bundle[WIDGET]["model_id"]))
+
+    def _html(self, model):
+        state = self.widgets[model]
+        if "value" in state:
+            yield state["value"]
+        for child in state.get("children", ()):
+            yield from self._html(child.removeprefix("IPY_MODEL_"))
+
+    def shown(self, cell):
+        """Return the text of the first output of a cell."""
+        return " ".join(Page(html).text for html in self.parts(cell))
+
+    def buttons(self):
+        """Return the ids of the buttons that are there, the oldest first."""
+        return [model for model, state in self.widgets.items() if state["_model_name"] == "ButtonModel"]
+
+    def click(self, button):
+        """Click on a button, which may be gone by now."""
+        content = {"comm_id": button, "data": {"method": "custom", "content": {"event": "click"}}}
+        self._client.shell_channel.send(self._client.session.msg("comm_msg", content))
+
+    def is_over(self, cell):
+        """Say whether the first output of a cell needs no kernel any more."""
+        return bool(self.outputs[cell]) and WIDGET not in self.outputs[cell][0]
