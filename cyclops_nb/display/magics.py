@@ -56,7 +56,7 @@ class AgentMagics(Magics):
 
     shell: Any
 
-    @magic_arguments()
+    @magic_arguments("%ask")
     @argument("name", nargs="?", default="session", help="variable of the session to go on with; made if missing")
     @argument("--agent", metavar="NAME", help="variable of the agent (default: agent, or the only one there is)")
     @argument(
@@ -77,7 +77,7 @@ class AgentMagics(Magics):
             variables = self._variables()
             target = _target(arguments, variables)
             agent = _agent(arguments.agent, variables)
-            prompt = filled(cell.strip("\r\n").rstrip(), variables)
+            prompt = filled(_written(cell, target.name), variables)
         except CyclopsError as error:
             raise _in_short(error) from error.__cause__
         if arguments.bg:
@@ -152,8 +152,8 @@ def _target(arguments: Namespace, variables: Mapping[str, Any]) -> _Target:
         _check_name(name)
     elif not isinstance(session, Session):
         raise InputError(
-            f"the variable {name!r} is a {type(session).__name__} and no Session: give the session another name, "
-            f"%%ask other_name"
+            f"the variable {name!r} is no Session but of type {type(session).__name__}: give the session another name, "
+            "%%ask other_name"
         )
     is_fork = arguments.fork or arguments.at is not None
     if not is_fork:
@@ -170,6 +170,16 @@ def _target(arguments: Namespace, variables: Mapping[str, Any]) -> _Target:
     return _Target(f"{base}_{number}", session.fork(arguments.at), call)
 
 
+def _written(cell: str, name: str) -> str:
+    """Return what stands in a cell."""
+    if not cell.strip():
+        raise InputError(
+            "there is no prompt: write it below the line with %%ask. What stands at the end of a session is answered "
+            f"by agent.ask(session={name})"
+        )
+    return cell.strip("\r\n").rstrip()
+
+
 def _check_name(name: str) -> None:
     """Refuse what can be no variable of a session."""
     if not name.isidentifier() or keyword.iskeyword(name):
@@ -183,8 +193,8 @@ def _agent(name: str | None, variables: Mapping[str, Any]) -> Agent:
     if name is not None:
         if isinstance(found := variables.get(name), Agent):
             return found
-        said = f"is a {type(found).__name__}" if name in variables else "does not exist"
-        raise InputError(f"--agent {name}: that variable {said}, and is to be an Agent")
+        said = f"it is of type {type(found).__name__}" if name in variables else "there is no such variable"
+        raise InputError(f"--agent {name} is to name a variable with an Agent, but {said}")
     agents = {name: value for name, value in variables.items() if isinstance(value, Agent) and not name.startswith("_")}
     if "agent" in agents:
         return agents["agent"]

@@ -217,8 +217,8 @@ def _text(field: _Field, value: Any) -> str:
     elif isinstance(value, Message):
         value = value.text
     kind = type(value)
-    has_text = [kind.__str__, kind.__repr__] != [object.__str__, object.__repr__]
-    if not has_text or isinstance(value, _HAVE_NO_TEXT):
+    names_nothing = all(getattr(kind, name) is getattr(object, name) for name in ("__str__", "__repr__"))
+    if names_nothing or isinstance(value, _HAVE_NO_TEXT):
         said = "a class" if isinstance(value, type) else f"a {kind.__name__}"
         raise InputError(
             f"{{{field.source}}} is {said}, which has no text of its own, and nothing was asked: say what of it is to "
