@@ -8,7 +8,10 @@ log a bar is a thousand lines.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
+import warnings
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any, TypeVar
 
@@ -16,12 +19,12 @@ __all__ = ["progress", "progress_bar"]
 
 _T = TypeVar("_T")
 _DELAY = 1.0
-_FEW = 200
+"""Seconds in which work is short."""
 _EMPTY = {"text/html": "", "text/plain": ""}
 
 
 def progress(items: Iterable[_T], label: str, *, unit: str = "it") -> Iterator[_T]:
-    """Yield the items, under a bar if they are many and take more than a second.
+    """Yield the items, from the second second on under a bar.
 
     Parameters
     ----------
@@ -43,13 +46,14 @@ def progress(items: Iterable[_T], label: str, *, unit: str = "it") -> Iterator[_
     6
     """
     count = len(items) if isinstance(items, Sized) else None
-    if count is not None and count < _FEW:
-        yield from items
-        return
-    with progress_bar(label, total=count, unit=f" {unit}", delay=_DELAY) as bar:
-        for item in items:
+    began, bar = time.monotonic(), None
+    with contextlib.ExitStack() as stack:
+        for done, item in enumerate(items):
+            if bar is not None:
+                bar.update()
+            elif time.monotonic() - began > _DELAY:
+                bar = stack.enter_context(progress_bar(label, total=count, initial=done, unit=f" {unit}"))
             yield item
-            bar.update()
 
 
 def progress_bar(label: str, **settings: Any) -> Any:
@@ -72,8 +76,6 @@ def progress_bar(label: str, **settings: Any) -> Any:
     >>> with progress_bar("Adding", total=3) as bar:
     ...     bar.update(3)
     """
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without widgets there is no bar in a notebook: that is no trouble
         from tqdm.auto import tqdm
@@ -89,14 +91,10 @@ def progress_bar(label: str, **settings: Any) -> Any:
 class _CellBar:
     """Mixin for tqdm's bars of notebooks: an output that is emptied at the end."""
 
-    def __init__(self, **settings: Any) -> None:
-        self._output: Any = None
+    def __init__(self: Any, **settings: Any) -> None:
         super().__init__(**settings, display=False)  # type: ignore[call-arg]
-
-    def display(self: Any, *args: Any, check_delay: bool = True, **others: Any) -> None:
-        """Draw; for the first time as an output of the cell."""
-        super().display(*args, check_delay=False, **others)  # type: ignore[misc]
-        if check_delay and self._output is None:
+        self._output = None
+        if not self.disable:
             from IPython.display import DisplayHandle
 
             self._output = DisplayHandle()  # type: ignore[no-untyped-call]
@@ -104,13 +102,14 @@ class _CellBar:
 
     def close(self: Any) -> None:
         """End, and leave nothing."""
-        is_first = not self.disable
+        output, self._output = self._output, None
         super().close()  # type: ignore[misc]
-        if is_first and self._output is not None:
-            self._output.update(_EMPTY, raw=True)
-        if is_first:
+        if output is not None:
+            output.update(_EMPTY, raw=True)
             for widget in (*self.container.children, self.container):
-                widget.close()
+                for part in (widget, widget.layout, getattr(widget, "style", None)):
+                    if part is not None:
+                        part.close()
 
 
 def _is_front_end() -> bool:
