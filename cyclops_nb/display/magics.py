@@ -138,7 +138,7 @@ class AgentMagics(Magics):
             return
         said = f"{target.name} = {target.origin}"
         if has_kernel():
-            html = page(notice(fragment("<code>{}</code>", said), kind="info"), kind="fork")
+            html = page(notice(fragment("<code>{}</code>", said), kind="info"), kind="asked")
             display({"text/html": str(html), "text/plain": said}, raw=True)
         else:
             write(f"{said}\n")

@@ -16,7 +16,7 @@ from cyclops_nb.displayable import Displayable
 from cyclops_nb.portal import portal
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
-from cyclops_nb.render.words import count, error_words, moment, money, number, short_id, tokens
+from cyclops_nb.render.words import UNKNOWN, count, error_words, moment, money, number, short_id, tokens
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo, SessionStore, first_question, session_info
 
@@ -25,7 +25,7 @@ __all__ = ["Overview", "overview"]
 _ROWS = 20
 _ITEMS = 50
 """Of a list or a mapping in a variable."""
-_HEADER = ("variable", "title", "messages", "runs", "tokens", "cost", "session")
+_NUMBERS = ("messages", "runs", "tokens in", "tokens out", "cost", "session")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,8 @@ def _overview_page(shown: Overview) -> Markup:
 def _table(rows: Sequence[_Row]) -> Markup:
     if not rows:
         return fragment('<div class="cy-note">{}</div>', "none")
-    return table(_HEADER, [_cells(row) for row in rows], label="sessions in variables")
+    cells = [[label(row.names, 80), label(row.info.title, 80), *_numbers(row)] for row in rows]
+    return table(("variable", "title", *_NUMBERS), cells, label="sessions in variables")
 
 
 def _table_of(stored: _Stored) -> Markup:
@@ -157,17 +158,25 @@ def _table_of(stored: _Stored) -> Markup:
         return notice(stored.problem)
     if not stored.rows:
         return fragment('<div class="cy-note">{}</div>', "none")
-    rows = [[*_cells(row)[1:], moment(row.info.updated_at), label(row.names)] for row in stored.rows]
-    shown = table((*_HEADER[1:], "stored", "variable"), rows, label="stored sessions")
+    rows = [
+        [label(row.info.title, 80), label(row.names, 80), *_numbers(row), moment(row.info.updated_at).removesuffix(" UTC")]
+        for row in stored.rows
+    ]
+    shown = table(("title", "variable", *_NUMBERS, "stored (UTC)"), rows, label="stored sessions")
     return join([shown, fragment('<div class="cy-note">{}</div>', _more(stored.left_out)) if stored.left_out else ""])
 
 
-def _cells(row: _Row) -> list[object]:
-    info = row.info
-    cells: list[object] = [label(row.names, 80), label(info.title, 80)]
-    cells += [number(info.message_count), number(info.run_count), tokens(info.usage), money(info.cost)]
+def _numbers(row: _Row) -> list[object]:
+    info, usage = row.info, row.info.usage
+    used = [UNKNOWN] * 2 if usage is None else [number(usage.input_tokens), number(usage.output_tokens)]
     running = " in a run" if row.is_busy else ""
-    return [*cells, fragment("<code>{}</code>{}", label(short_id(info.id)), running)]
+    return [
+        number(info.message_count),
+        number(info.run_count),
+        *used,
+        money(info.cost),
+        fragment("<code>{}</code>{}", label(short_id(info.id)), running),
+    ]
 
 
 def _overview_text(shown: Overview) -> str:

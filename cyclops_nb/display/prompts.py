@@ -30,7 +30,7 @@ from cyclops_nb.response import AgentResponse
 __all__ = ["filled"]
 
 _LONGEST = 300
-_BRACES = re.compile(rf"(\{{+)([^{{}}\n]{{1,{_LONGEST}}})(\}}+)")
+_BRACES = re.compile(rf"(?<!\{{)(\{{++)([^{{}}\n]{{1,{_LONGEST}}})(\}}++)")
 _BELONGS_TO = re.compile(r"[A-Za-z0-9_^$\\}\])]")
 """Characters before braces that are then no field. Letters of scripts that part no words by blanks are none of them."""
 _SPEC = re.compile(r"(?:.?[<>=^])?[-+]?#?0?\d*[,_]?(?:\.\d+)?[bcdeEfFgGnosxX%]?|.*%[A-Za-z].*")
