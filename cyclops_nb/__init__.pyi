@@ -1,5 +1,3 @@
-from typing import Any
-
 from cyclops_nb._version import __version__ as __version__
 from cyclops_nb.agent import Agent as Agent
 from cyclops_nb.config import (
@@ -179,5 +177,5 @@ from cyclops_nb.tools import (
 )
 from cyclops_nb.usage import Usage as Usage
 
-def load_ipython_extension(ipython: Any) -> None: ...
-def unload_ipython_extension(ipython: Any) -> None: ...
+def load_ipython_extension(ipython: object) -> None: ...
+def unload_ipython_extension(ipython: object) -> None: ...

@@ -159,7 +159,12 @@ def _table_of(stored: _Stored) -> Markup:
     if not stored.rows:
         return fragment('<div class="cy-note">{}</div>', "none")
     rows = [
-        [label(row.info.title, 80), label(row.names, 80), *_numbers(row), moment(row.info.updated_at).removesuffix(" UTC")]
+        [
+            label(row.info.title, 80),
+            label(row.names, 80),
+            *_numbers(row),
+            moment(row.info.updated_at).removesuffix(" UTC"),
+        ]
         for row in stored.rows
     ]
     shown = table(("title", "variable", *_NUMBERS, "stored (UTC)"), rows, label="stored sessions")

@@ -1,6 +1,6 @@
 """Prints a run as text while it goes on, where there is no notebook to show it.
 
-What was printed cannot be taken back, so text that turns out to be void is followed by words that say so. Control
+What was printed cannot be taken back, so text that may turn out to be void is printed when it is final. Control
 characters are shown by name: a terminal would obey them.
 """
 
@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cyclops_nb.display.parts import arguments_line, outcome_words
-from cyclops_nb.events import Event, RequestRetried, StepFinished, StepStarted, TextDelta, ToolCallReady, ToolResult
+from cyclops_nb.events import Event, StepFinished, TextDelta, ToolCallReady, ToolResult
 from cyclops_nb.render.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -45,18 +45,12 @@ class _Printer:
     def __init__(self, *, whole: bool) -> None:
         self._whole = whole
         self._is_within_line = False
-        self._is_within_step = False
-        """Whether text of a completion was printed that is not finished."""
 
     def take(self, event: Event) -> None:
         match event:
-            case StepStarted() | RequestRetried():
-                self._begin_step()
             case TextDelta() if not self._whole:
                 self._write(event.text)
-                self._is_within_step = True
             case StepFinished():
-                self._is_within_step = False
                 if self._whole:
                     self._write(event.message.text)
                 self.end_line()
@@ -65,11 +59,6 @@ class _Printer:
             case ToolResult():
                 about = "" if event.message.status == "ok" else f"({outcome_words(event.message)}) "
                 self._line(f"← {about}{one_line(event.message.text)}")
-
-    def _begin_step(self) -> None:
-        if self._is_within_step:
-            self._line("(cut off; it is asked once more)")
-        self._is_within_step = False
 
     def _line(self, text: str) -> None:
         self.end_line()
