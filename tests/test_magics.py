@@ -70,7 +70,7 @@ class TestAsk:
         with ScriptedServer([reply(text("**Half**"), held, text(" whole"))]) as server:
             front.run(agent_cell(server))
             cell = front.send("%%ask\nSay something")
-            after = front.send("print(_response.content, len(session.messages), session.title)")
+            after = front.send("f'{_response.content} {len(session.messages)} {session.title}'")
             front.wait_until(lambda: front.outputs[cell] and "Half" in front.shown(cell))
             assert not front.is_over(cell)
             assert front.outputs[after] == []
@@ -78,7 +78,7 @@ class TestAsk:
             front.wait_until(lambda: front.outputs[after])
             assert front.is_over(cell)
             assert "user Say something" in front.shown(cell)
-            assert front.outputs[after] == ["**Half** whole 2 None\n"]
+            assert front.outputs[after] == [{"text/plain": "'**Half** whole 2 None'"}]
             assert asked(server) == ["Say something"]
             assert len(front.outputs[cell]) == 1
 
@@ -198,6 +198,7 @@ REFUSED = {
     "%%ask fresh\n \n": "InputError: there is no prompt",
     "%%ask fresh\nHello {nmber}": "InputError: {nmber} cannot be filled in, and nothing was asked: there is no variable "
     "'nmber' (is it 'number'?)",
+    "%%ask fresh\nThe way to the {exit}": "InputError: {exit} cannot be filled in, and nothing was asked: there is no",
     "%%ask fresh --bg\n{number.x}": "InputError: {number.x} cannot be filled in, and nothing was asked: AttributeError",
     "%sessions x": "InputError: %sessions takes no arguments",
     "%%ask --what\nx": "UsageError: unrecognized arguments: --what",
@@ -348,6 +349,7 @@ class TestAgentAsk:
             assert [bundle["text/plain"] for bundle in bye][1:] == ["'You said: Bye'"]
             kept = front.run("response = agent.ask('Hello')\nlater = 1\nlater")
             assert [set(bundle) for bundle in front.outputs[kept]] == [set(front.outputs[cell][0]), {"text/plain"}]
+            assert front.outputs[front.run("response")] == [front.outputs[kept][0]]
 
     def test_raises_what_the_run_failed_with(self, front):
         """After the cell has shown it."""

@@ -132,7 +132,7 @@ step.clear()
         front.wait_until(lambda: not front.widgets)
         assert front.outputs[cell] == [{"text/html": "", "text/plain": ""}]
         left = front.run("from ipywidgets.widgets.widget import _instances\nprint(len(_instances))")
-        assert front.outputs[left] == ["0\n"]
+        assert "".join(front.outputs[left]) == "0\n"
         assert front.errors == []
 
     def test_lists_of_stores_have_one(self, front, tmp_path):
@@ -146,7 +146,7 @@ for number in range(3):
         cell = front.run("found = await store.list()")
         front.wait_until(lambda: not front.widgets)
         assert front.outputs[cell] == [{"text/html": "", "text/plain": ""}]
-        assert front.outputs[front.run("print(len(found))")] == ["3\n"]
+        assert "".join(front.outputs[front.run("print(len(found))")]) == "3\n"
 
     def test_kernels_without_widgets_have_none(self, front):
         """And nothing is said about it."""
@@ -159,7 +159,7 @@ try:
 finally:
     sys.modules.update(kept)
 """)
-        assert front.outputs[cell] == ["done\n"]
+        assert "".join(front.outputs[cell]) == "done\n"
         assert front.errors == []
 
 
