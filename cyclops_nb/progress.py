@@ -52,19 +52,21 @@ def progress(items: Iterable[_T], label: str, *, unit: str = "it") -> Iterator[_
             if bar is not None:
                 bar.update()
             elif time.monotonic() - began > _DELAY:
-                bar = stack.enter_context(progress_bar(label, total=count, initial=done, unit=f" {unit}"))
+                bar = stack.enter_context(progress_bar(label, count, initial=done, unit=f" {unit}"))
             yield item
 
 
-def progress_bar(label: str, **settings: Any) -> Any:
+def progress_bar(label: str, total: float | None = None, **settings: Any) -> Any:
     """Return a bar that goes when it is closed.
 
     Parameters
     ----------
     label : str
         What is done.
+    total : float, optional
+        How much there is to do.
     **settings
-        Those of ``tqdm``, such as ``total`` and ``unit``.
+        Those of ``tqdm``, such as ``unit``.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def progress_bar(label: str, **settings: Any) -> Any:
 
     Examples
     --------
-    >>> with progress_bar("Adding", total=3) as bar:
+    >>> with progress_bar("Adding", 3) as bar:
     ...     bar.update(3)
     """
     with warnings.catch_warnings():
@@ -85,7 +87,7 @@ def progress_bar(label: str, **settings: Any) -> Any:
     kind = type("Bar", (_CellBar, tqdm) if is_notebook else (tqdm,), {"monitor_interval": 0})
     if not (_is_front_end() if is_notebook else _is_terminal()):
         settings["disable"] = True
-    return kind(desc=label, leave=False, **settings)
+    return kind(desc=label, total=total, leave=False, **settings)
 
 
 class _CellBar:

