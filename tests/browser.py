@@ -67,11 +67,16 @@ def open_notebook(browser, address, path, **settings):
     return page
 
 
-def run_all(page, address):
-    """Run all cells of the notebook that is open, and wait until they have run."""
+def begin_all(page):
+    """Begin to run all cells of the notebook that is open."""
     page.locator(".jp-NotebookPanel .jp-Cell").first.click()
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.locator('.lm-Menu-item[data-command="runmenu:run-all"]:not(.lm-mod-disabled)').click()
+
+
+def run_all(page, address):
+    """Run all cells of the notebook that is open, and wait until they have run."""
+    begin_all(page)
     wait_until(lambda: states(address) == {"busy"})
     wait_until(lambda: all(states(address) == {"idle"} for _ in range(20)))  # also between two cells
 

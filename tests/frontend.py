@@ -102,7 +102,7 @@ class FrontEnd:
 
     def shown(self, cell):
         """Return the text of the first output of a cell."""
-        return " ".join(Page(html).text for html in self.parts(cell))
+        return " ".join(Page(str(html)).text for html in self.parts(cell))
 
     def buttons(self):
         """Return the ids of the buttons that are there, the oldest first."""

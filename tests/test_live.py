@@ -28,7 +28,13 @@ def running(request):
 def front(running):
     """Give a front end whose kernel has imported what is used."""
     front = FrontEnd(running)
-    front.run("import threading, ipywidgets\nfrom cyclops_nb import Agent, Session\nimport cyclops_nb.display.live")
+    front.run("""
+import threading, ipywidgets
+from ipywidgets.widgets.widget import _instances
+from cyclops_nb import Agent, Session
+import cyclops_nb.display.live
+known = set(_instances)
+""")
     yield front
     assert front.errors == []
 
@@ -40,11 +46,10 @@ def agent_cell(server, tools=""):
 
 LEFT = """
 import sys
-from ipywidgets.widgets.widget import _instances
 view_threads = [thread for thread in threading.enumerate() if thread.name == "cyclops_nb live"]
 for thread in view_threads:
     thread.join(20)
-print(len(_instances), type(sys.stdout).__name__, "publish" in vars(get_ipython().display_pub))
+print(len(set(_instances) - known), type(sys.stdout).__name__, "publish" in vars(get_ipython().display_pub))
 """
 
 
@@ -217,6 +222,60 @@ async def look(city: str) -> str:
             assert front.outputs[between][1]["text/html"] == "mine"
             assert front.outputs[front.run(LEFT)] == ["0 OutStream False\n"]
 
+    def test_may_be_widgets(self, front):
+        """A progress bar stands in the place of its tool, moves there, and is still the tool's when the run is over."""
+        with ScriptedServer([tool_call("work", {}), text("Done")]) as server:
+            front.run("""
+go = threading.Event()
+def work() -> str:
+    "Work."
+    global bar
+    bar = ipywidgets.IntProgress(value=1)
+    display(bar)
+    bar.value = 5
+    go.wait(60)
+    return "x"
+""")
+            front.run(agent_cell(server, "work"))
+            cell = front.send("handle = agent.start('q')\nhandle")
+            front.wait_until(lambda: 5 in front.parts(cell))
+            front.run("go.set()")
+            front.wait_until(lambda: front.is_over(cell))
+            assert "output of work() [a widget, seen while the run went on]" in front.shown(cell)
+            assert len(front.outputs[cell]) == 1
+            assert front.outputs[
+                front.run("print(bar.comm is not None); bar.close(); bar.layout.close(); bar.style.close()")
+            ] == ["True\n"]
+            assert front.outputs[front.run(LEFT)] == ["0 OutStream False\n"]
+
+    def test_may_be_widgets_that_are_gone_soon(self, front):
+        """A bar that is closed leaves its place empty, whether that was seen or not."""
+        with ScriptedServer([tool_call("work", {}), text("Done")]) as server:
+            front.run("""
+import tqdm.notebook
+go, closed = threading.Event(), threading.Event()
+def work() -> str:
+    "Work."
+    for _ in tqdm.notebook.tqdm(range(3), leave=False):
+        pass
+    bars = tqdm.notebook.tqdm(range(3), leave=False)
+    go.wait(60)
+    bars.close()
+    closed.set()
+    print("closed")
+    go.clear()
+    go.wait(60)
+    return "x"
+""")
+            front.run(agent_cell(server, "work"))
+            cell = front.send("handle = agent.start('q')\nhandle")
+            front.wait_until(lambda: "0/3" in front.shown(cell))
+            front.run("go.set(); print(closed.wait(20))")
+            front.wait_until(lambda: "output closed" in front.shown(cell))
+            front.run("go.set()")
+            front.wait_until(lambda: front.is_over(cell))
+            assert "completed" in front.shown(cell)
+
     def test_of_a_run_that_a_tool_has_begun_is_the_tools(self, front):
         """What the inner run's tool prints stands with the call of the outer run."""
         script = [tool_call("outer", {}), tool_call("inner", {}), text("inner done"), text("outer done")]
@@ -264,6 +323,7 @@ right, module.{owner}.{attribute} = module.{owner}.{attribute}, fail
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("running", ["installed"], indirect=True)
 class TestBytes:
     """What goes over the wire."""
 

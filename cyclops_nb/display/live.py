@@ -217,10 +217,12 @@ def _in_next_cell(function: Callable[[], None]) -> None:
 def _static(response: AgentResponse, state: LiveState) -> dict[str, Any]:
     """Return what stays: the look of the response, and what its tools have shown to the reader alone."""
     bundle: dict[str, Any] = dict(mimebundle(response))
-    if shown := state.tools_with_output():
-        folds = [fold(_whose(call), output.html, kind="call", is_open=True) for call, output in shown]
-        bundle["text/html"] += str(root(*folds, kind="cy-response"))
-        bundle["text/plain"] += "".join(f"\noutput of {one_line(call.name)}: {output.text}" for call, output in shown)
+    with contextlib.suppress(Exception):  # tools display anything
+        shown = [(call, output.html, output.text) for call, output in state.tools_with_output()]
+        folds = [fold(_whose(call), html, kind="call", is_open=True) for call, html, _ in shown]
+        if folds:
+            bundle["text/html"] += str(root(*folds, kind="cy-response"))
+            bundle["text/plain"] += "".join(f"\noutput of {one_line(call.name)}: {text}" for call, _, text in shown)
     return bundle
 
 

@@ -53,6 +53,8 @@ class Block(NamedTuple):
     html: Markup
     is_final: bool = True
     """Whether it will stay as it is."""
+    widget: str = ""
+    """The id of a widget that stands here in place of HTML: one that a tool has displayed."""
 
 
 def _block(name: str, *parts: object, kind: str, is_final: bool = True) -> Block:
@@ -159,10 +161,11 @@ class _Step:
             shown = _ended_call(part, result) if is_over else _open_call(part, is_ready=is_ready)
             self._calls[name] = (state, _block(name, shown, kind="cy-more", is_final=is_over))
         yield self._calls[name][1]
-        output = self.outputs.get((self.number, part.id))
-        if output is not None and (shown := output.html):
-            said = fragment('<div class="cy-printed"><div class="cy-label">output</div>{}</div>', shown)
-            yield _block(f"{name}.out", said, kind="cy-more", is_final=is_over)
+        if output := self.outputs.get((self.number, part.id)):
+            if shown := output.live_html:
+                said = fragment('<div class="cy-printed"><div class="cy-label">output</div>{}</div>', shown)
+                yield _block(f"{name}.out", said, kind="cy-more", is_final=is_over)
+            yield from (Block(f"{name}.{widget}", Markup(""), widget=widget) for widget in output.widgets)
 
 
 def _open_call(part: ToolCall, *, is_ready: bool) -> Markup:

@@ -56,7 +56,7 @@ class LiveWidgets:
             )
             self._button.on_click(self._stop)
         self._bar = ipywidgets.HBox([self._head, *([self._button] if self._button else [])], layout=self._wide)
-        self._shown: dict[str, tuple[Block, ipywidgets.HTML]] = {}
+        self._shown: dict[str, tuple[Block, ipywidgets.Widget]] = {}
         self._groups: list[ipywidgets.VBox] = []
         self._root = ipywidgets.VBox([self._style, self._bar], layout=self._layout)
 
@@ -98,7 +98,7 @@ class LiveWidgets:
         self._show_head(state, elapsed)
         blocks = state.blocks()
         for name in self._shown.keys() - {block.name for block in blocks}:
-            self._shown.pop(name)[1].close()
+            self._close(*self._shown.pop(name))
         for block in blocks:
             self._show_block(block)
         self._arrange([self._shown[block.name][1] for block in blocks])
@@ -114,19 +114,28 @@ class LiveWidgets:
 
     def _show_block(self, block: Block) -> None:
         shown, widget = self._shown.get(block.name, (None, None))
-        if shown is not None and shown.html == block.html:
+        if shown is not None and shown.html == block.html and widget is not None and widget.comm is not None:
             return
-        if widget is not None and not _has_math(block):
+        self._sent += _MESSAGE + len(block.html)
+        if block.widget:
+            widget = ipywidgets.widget_serialization["from_json"](f"IPY_MODEL_{block.widget}", None)
+            if not isinstance(widget, ipywidgets.Widget):  # the tool has closed it
+                block, widget = block._replace(widget=""), self._html("")
+        elif widget is not None and not _has_math(block):
             widget.value = str(block.html)
         else:
             if widget is not None:
                 widget.close()
             widget = self._html(str(block.html), has_math=_has_math(block))
             self._sent += _WIDGET
-        self._sent += _MESSAGE + len(block.html)
         self._shown[block.name] = (block, widget)
 
-    def _arrange(self, widgets: Sequence[ipywidgets.HTML]) -> None:
+    @staticmethod
+    def _close(block: Block, widget: ipywidgets.Widget) -> None:
+        if not block.widget:  # else it is the tool's
+            widget.close()
+
+    def _arrange(self, widgets: Sequence[ipywidgets.Widget]) -> None:
         """Put the blocks below each other."""
         chunks = [tuple(widgets[start : start + _GROUP]) for start in range(0, len(widgets), _GROUP)]
         for group, chunk in zip(self._groups, chunks, strict=False):
@@ -153,7 +162,9 @@ class LiveWidgets:
         ]
         if self._button is not None:
             parts += [self._button, self._button.style, self._button.layout]
-        for widget in [*(shown for _, shown in self._shown.values()), *parts]:
+        for shown in self._shown.values():
+            self._close(*shown)
+        for widget in parts:
             widget.close()
 
 

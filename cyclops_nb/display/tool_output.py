@@ -14,10 +14,13 @@ from cyclops_nb.render.escape import fragment, image, join, text_block
 from cyclops_nb.render.markdown import sanitised, to_html
 from cyclops_nb.render.text import left_out, visible
 
-__all__ = ["ToolOutput"]
+__all__ = ["WIDGET", "ToolOutput"]
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
+"""The type of a widget in what is displayed, such as a progress bar."""
 _BEGIN = 1_000
 _END = 1_000
+_A_WIDGET = "[a widget, seen while the run went on]"
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _HTML = 20_000
 _ITEMS = 20
@@ -94,21 +97,39 @@ class ToolOutput:
     @property
     def html(self) -> Markup:
         """All of it as HTML; empty if there is nothing."""
+        return self._html(self._shown_items())
+
+    @property
+    def live_html(self) -> Markup:
+        """All of it that is no widget."""
+        return self._html([item for item in self._shown_items() if isinstance(item, _Printed) or WIDGET not in item])
+
+    @property
+    def widgets(self) -> list[str]:
+        """The ids of the widgets that were displayed."""
+        views = [item[WIDGET] for item in self._shown_items() if not isinstance(item, _Printed) and WIDGET in item]
+        return list(dict.fromkeys(view["model_id"] for view in views))
+
+    def _shown_items(self) -> list[_Printed | Mapping[str, Any]]:
         with self._lock:
-            left = len(self._items) - _ITEMS
-            shown = [_as_html(item) for item in self._items[:_ITEMS]]
+            return self._items[:_ITEMS]
+
+    def _html(self, items: list[_Printed | Mapping[str, Any]]) -> Markup:
+        left = len(self._items) - _ITEMS
+        shown = [_as_html(item) for item in items]
         return join([*shown, fragment('<div class="cy-note">{}</div>', f"… {left} more") if left > 0 else ""])
 
     @property
     def text(self) -> str:
         """All of it in words."""
-        with self._lock:
-            return "\n".join(_as_text(item) for item in self._items[:_ITEMS])
+        return "\n".join(map(_as_text, self._shown_items()))
 
 
 def _as_html(item: _Printed | Mapping[str, Any]) -> Markup:
     if isinstance(item, _Printed):
         return text_block(item.text, None) if item.text.strip() else Markup("")
+    if WIDGET in item:
+        return fragment('<div class="cy-note">{}</div>', _A_WIDGET)
     for kind in _PICTURES:
         if data := item.get(kind):
             encoded = base64.b64encode(data).decode() if isinstance(data, bytes) else str(data)
@@ -122,4 +143,11 @@ def _as_html(item: _Printed | Mapping[str, Any]) -> Markup:
 
 
 def _as_text(item: _Printed | Mapping[str, Any]) -> str:
-    return visible(item.text if isinstance(item, _Printed) else str(item.get("text/plain", ", ".join(item))))
+    if isinstance(item, _Printed):
+        return visible(item.text)
+    if WIDGET in item:
+        return _A_WIDGET
+    text, html = str(item.get("text/plain", ", ".join(item))), item.get("text/html")
+    if text.startswith("<IPython.core.display.") and isinstance(html, str):  # an object that is nothing but its HTML
+        text = sanitised(html).striptags()
+    return visible(text)
