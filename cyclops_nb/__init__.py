@@ -64,3 +64,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Add the magics ``%%ask`` and ``%sessions``; what ``%load_ext cyclops_nb`` calls."""
+    importlib.import_module("cyclops_nb.display.magics").load_ipython_extension(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """Take the magics away again; what ``%unload_ext cyclops_nb`` calls."""
+    importlib.import_module("cyclops_nb.display.magics").unload_ipython_extension(ipython)

@@ -181,3 +181,6 @@ from cyclops_nb.tools import (
     tool as tool,
 )
 from cyclops_nb.usage import Usage as Usage
+
+def load_ipython_extension(ipython: object) -> None: ...
+def unload_ipython_extension(ipython: object) -> None: ...

@@ -1,4 +1,4 @@
-"""The agent, and the nine ways into its one engine.
+"""The agent, and the nine ways into its one engine, beside `Agent.ask`, which shows what it waits for.
 
 Async forms read the engine's events on the caller's loop. Sync forms and `Agent.start` have it run on the library's
 own loop and wait for it, or do not. Each method here is a thin reading; what they share is in `AgentSetup`.
@@ -6,10 +6,11 @@ own loop and wait for it, or do not. Each method here is a thin reading; what th
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar, overload
 
 from cyclops_nb.config import Durability
+from cyclops_nb.displayable import follow
 from cyclops_nb.events import Event
 from cyclops_nb.handle import RunHandle, Waiter
 from cyclops_nb.messages import SummaryMessage
@@ -278,6 +279,44 @@ class Agent(AgentSetup):
         handle = RunHandle(self._prepare(**_arguments(input, session, response_model, durability)))
         handle.begin()
         return handle
+
+    def ask(
+        self,
+        input: Any = None,
+        *,
+        session: Session | None = None,
+        response_model: Any = None,
+        durability: Durability | None = None,
+    ) -> AgentResponse:
+        """Same as `run`, but show the run as it goes on, and return all that came of it.
+
+        Returns
+        -------
+        AgentResponse
+            A cell shows the run live and then this, but not once more as its result. Outside of a notebook the text is
+            printed as it comes.
+
+        Examples
+        --------
+        >>> response = agent.ask("What is the capital of Japan?")
+        Tokyo
+        """
+        response = self._shown(_arguments(input, session, response_model, durability))
+        raise_failure(response)
+        return response
+
+    def _shown(self, arguments: dict[str, Any], begun: Callable[[RunHandle], None] | None = None) -> AgentResponse:
+        """Run before the reader's eyes; `begun` is told of the run as soon as there is one."""
+        waiter = Waiter()
+        with waiter.hearing_interrupts():
+            handle = self._begin(waiter, arguments)
+            try:
+                if begun is not None:
+                    begun(handle)
+                follow(handle, waiter, whole=self._is_text_settled(arguments["response_model"]))
+            finally:
+                waiter.leave(handle)
+        return handle.result()
 
     def compact(self, session: Session) -> SummaryMessage | None:
         """Replace the older messages of a session by a summary, now; nothing is saved.

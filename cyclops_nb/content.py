@@ -20,7 +20,7 @@ from cyclops_nb.messages import InputPart, Message, TextPart, UserMessage
 from cyclops_nb.pictures import comes_from, other_looks, picture_of
 from cyclops_nb.values import clean_json
 
-__all__ = ["MAX_TABLE_ROWS", "input_messages", "input_parts", "result_parts"]
+__all__ = ["MAX_TABLE_ROWS", "input_messages", "input_parts", "result_parts", "special_part"]
 
 MAX_TABLE_ROWS = 200
 """A longer table is sent as its first and last rows, with its true size below."""
@@ -95,7 +95,7 @@ def input_parts(value: Any) -> list[InputPart]:
         return [TextPart(value)]
     if isinstance(value, Path):
         return [part_of_file(value)]
-    part = _special_part(value)
+    part = special_part(value)
     if part is None:
         hint = other_looks(value) or (
             "give text, an ImagePart or FilePart, a message, a Path, a figure or image, a DataFrame, or a list of these"
@@ -119,11 +119,11 @@ def result_parts(value: Any) -> list[InputPart]:
     """
     if isinstance(value, str):
         return [TextPart(value)]
-    part = _special_part(value)
+    part = special_part(value)
     if part is not None:
         return [part]
     if isinstance(value, list | tuple):
-        found = [_special_part(item) for item in value]
+        found = [special_part(item) for item in value]
         if any(part is not None for part in found):
             pairs = zip(value, found, strict=True)
             return [part for item, special in pairs for part in ([special] if special else result_parts(item))]
@@ -163,8 +163,14 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON data")
 
 
-def _special_part(value: Any) -> InputPart | None:
-    """Return the part for a part, table, figure or image, or None for anything else."""
+def special_part(value: Any) -> InputPart | None:
+    """Return the part for a part, table, figure or image, or None for anything else.
+
+    Raises
+    ------
+    InputError
+        If it is one of these, and cannot be sent.
+    """
     if isinstance(value, _PART_TYPES):
         found: InputPart = value
         return checked(found)

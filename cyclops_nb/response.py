@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from cyclops_nb.displayable import Displayable
+from cyclops_nb.displayable import Displayable, OnceDisplayable
 from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from cyclops_nb.runs import Run, StopReason
 from cyclops_nb.session import Session
@@ -51,7 +51,7 @@ class Answer(Displayable, str):
 
 
 @dataclass(frozen=True, eq=False)
-class AgentResponse(Displayable):
+class AgentResponse(OnceDisplayable):
     """All that came of one run, however it ended.
 
     Examples

@@ -71,6 +71,11 @@ class AgentSetup:
         """The tools."""
         return self._tools
 
+    @property
+    def session_store(self) -> SessionStore | None:
+        """Where runs are saved."""
+        return self._store
+
     def replace(self, **settings: Any) -> Self:
         """Return an agent with other settings, and the same tools, store, middleware and client.
 

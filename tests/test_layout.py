@@ -21,6 +21,7 @@ ROWS = [
     {
         "_version", "errors", "values", "displayable", "usage", "parts", "messages", "runs", "pricing", "events", "accumulator",
         "transcript", "session", "family", "tools", "config", "media", "files", "pictures", "content", "response", "threads",
+        "progress",
     },
     {"render"},
     {"stores"},

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
 from cyclops_nb.messages import Message
+from cyclops_nb.progress import progress
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo, newest_first
 from cyclops_nb.stores.files import stands
@@ -164,9 +165,8 @@ class FolderStore(abc.ABC, Generic[_S]):
     def _list(self, backups: bool) -> tuple[builtins.list[SessionInfo], builtins.list[str]]:
         infos: builtins.list[SessionInfo] = []
         notes: builtins.list[str] = []
-        for entry in self._folder.entries():
-            if entry.backup and not backups:
-                continue
+        entries = [entry for entry in self._folder.entries() if backups or not entry.backup]
+        for entry in progress(entries, f"Reading {self.directory.name}", unit="sessions"):
             try:
                 info = self._info(entry)
             except FileNotFoundError:

@@ -79,6 +79,7 @@ async def reading(agent: Agent, session: Session) -> None:
     assert_type(await agent.arun("Hello", response_model=Weather), Weather)
     assert_type(agent.run_with_response("Hello"), AgentResponse)
     assert_type(await agent.arun_with_response("Hello"), AgentResponse)
+    assert_type(agent.ask("Hello"), AgentResponse)
     assert_type(agent.start("Hello"), RunHandle)
     assert_type(await agent.start("Hello"), AgentResponse)
     assert_type(agent.start("Hello").result(), AgentResponse)
