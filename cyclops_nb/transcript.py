@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cyclops_nb.annotations import ANNOTATION
 from cyclops_nb.errors import InputError, TranscriptError
 from cyclops_nb.messages import AssistantMessage, Message, Part, TextPart, ToolCall, ToolMessage, UserMessage
 
@@ -154,7 +155,7 @@ def _unique(wanted: str, seen: set[str]) -> str:
 
 
 def edited(old: Message, content: Any) -> Message:
-    """Return `old` with other content; what was measured of the old content is not claimed of the new one.
+    """Return `old` with other content; what was measured, or thought, of the old content is not claimed of the new one.
 
     Raises
     ------
@@ -162,7 +163,8 @@ def edited(old: Message, content: Any) -> Message:
         If that message cannot have such content, or a question would be empty.
     """
     kept = {name: value for name, value in old if name not in _NOT_OF_AN_EDIT}
-    kept["metadata"] = {**old.metadata, "edited_from": old.id}
+    noted = {name: value for name, value in old.metadata.items() if name != ANNOTATION}
+    kept["metadata"] = {**noted, "edited_from": old.id}
     try:
         new = type(old).model_validate({**kept, "content": content})
     except ValidationError:

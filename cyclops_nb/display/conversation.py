@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from cyclops_nb.annotations import notes
 from cyclops_nb.display.html import facts, fold, page
 from cyclops_nb.display.parts import PART_LIMIT, Images, Room, call, content, preview, stray_result
 from cyclops_nb.display.units import Unit, choose, split, units
@@ -111,14 +112,13 @@ def _about(message: Message) -> list[object]:
             "ok" if message.status == "ok" else fragment('<span class="cy-bad">{}</span>', message.status),
             "" if message.duration is None else seconds(message.duration),
         ]
-    return [*about, *_notes(message.metadata)]
+    return [*about, *_notes(message)]
 
 
-def _notes(metadata: Mapping[str, object]) -> list[Markup]:
-    notes = {name: value for name, value in metadata.items() if name != "edited_from"}
-    shown = [fragment("<span>edited</span>")] if len(notes) < len(metadata) else []
-    if notes:
-        shown.append(label(", ".join(f"{name}: {value}" for name, value in notes.items())))
+def _notes(message: Message) -> list[Markup]:
+    shown = [fragment("<span>edited</span>")] if "edited_from" in message.metadata else []
+    if noted := notes(message):
+        shown.append(label(", ".join(f"{name}: {value}" for name, value in noted.items())))
     return shown
 
 
