@@ -20,7 +20,7 @@ MODULES = {
 ROWS = [
     {
         "_version", "errors", "values", "displayable", "usage", "parts", "messages", "annotations", "runs", "pricing", "events", "accumulator",
-        "transcript", "session", "tools", "config", "media", "files", "pictures", "content", "response", "threads",
+        "transcript", "session", "tools", "config", "media", "files", "pictures", "content", "response", "threads", "progress",
     },
     {"render"},
     {"stores"},

@@ -21,7 +21,9 @@ from cyclops_nb.display.infos import info_page, info_text
 from cyclops_nb.display.plain import message_text, run_text, session_text, shortened, usage_text
 from cyclops_nb.display.responses import answer_page, response_page, response_text
 from cyclops_nb.display.transcript import session_page
+from cyclops_nb.display.usage_sums import usage_sums_page, usage_sums_text
 from cyclops_nb.display.usage_table import run_page, usage_page
+from cyclops_nb.frames.usage import UsageTable
 from cyclops_nb.messages import AssistantMessage, SummaryMessage, ToolMessage, UserMessage
 from cyclops_nb.render.escape import text_block
 from cyclops_nb.response import AgentResponse, Answer
@@ -112,3 +114,4 @@ register(SessionInfo, info_page, info_text)
 register(AgentResponse, response_page, response_text)
 register(Answer, answer_page, str)
 register(Comparison, comparison_page, comparison_text)
+register(UsageTable, usage_sums_page, usage_sums_text)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from cyclops_nb.errors import ConfigError, ModelConnectionError
+from cyclops_nb.progress import progress_bar
 
 __all__ = ["SMOLLM2", "ModelFile", "cache_folder", "fetch"]
 
@@ -199,13 +200,7 @@ def _watch(process: subprocess.Popen[bytes], file: ModelFile, scratch: Path) -> 
 
 
 def _progress_bar(file: ModelFile) -> Any:
-    # only a download needs this import, and in a notebook it loads the widgets
-    from tqdm.auto import tqdm
-
-    # without the monitor, because its thread would outlive the bar
-    quiet = type("Bar", (tqdm,), {"monitor_interval": 0})
-    label = f"Downloading {Path(file.name).stem}"
-    return quiet(total=file.wheel_size, desc=label, unit="B", unit_scale=True, leave=False)
+    return progress_bar(f"Downloading {Path(file.name).stem}", file.wheel_size, unit="B", unit_scale=True)
 
 
 def _largest_wheel(scratch: Path) -> int:
