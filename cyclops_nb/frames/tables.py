@@ -5,6 +5,7 @@ What stands in a cell may come from anywhere; in each of the three it is nothing
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,14 +30,17 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
-        "'": r"\textquotesingle{}",
         "`": r"\textasciigrave{}",
-        "[": "{[}",  # at the beginning of a row it would be the argument of the line break before it
-        "-": "{-}",
+        '"': r"\char34{}",  # some languages make a command of it
+        # at the beginning of a row these would belong to the line break before it
+        "[": "{[}",
+        "*": "{*}",
         "≥": r"\ensuremath{\geq}",
+        "…": r"\ldots{}",
     }
 )
+_LIGATURE = re.compile(r"([-,'])(?=\1)")
+"""What LaTeX would draw as another sign."""
 
 
 class Table(NamedTuple):
@@ -97,7 +101,7 @@ def latex_text(text: str) -> str:
     >>> print(latex_text(r"50% of \input{x}"))
     50\% of \textbackslash{}input\{x\}
     """
-    return one_line(text, _LIMIT).translate(_LATEX)
+    return _LIGATURE.sub(r"\1{}", one_line(text, _LIMIT).translate(_LATEX))
 
 
 def text_table(table: Table) -> str:

@@ -193,10 +193,13 @@ class UsageTable(Displayable):
 
         Examples
         --------
-        >>> print(usage_table(Session()).to_latex()[:45])
+        >>> print(usage_table(Session()).to_latex())
         \begin{tabular}{lrrrrrr}
         \toprule
-        model & runs
+        model & runs & steps & tokens in & tokens out & cost & time \\
+        \midrule
+        \bottomrule
+        \end{tabular}
         """
         return latex_table(self.words())
 
