@@ -1,14 +1,21 @@
-"""A progress bar for what may take long, in a terminal or a notebook."""
+"""A progress bar for what may take long, in a terminal or a notebook, that leaves nothing behind.
+
+A bar in a notebook is a widget. In the saved notebook a widget that is gone reads as an error, or as 0 % for ever, so
+at its end the bar's place in the output is made empty.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = ["progress_bar"]
 
 
-def progress_bar(label: str, total: int, **options: Any) -> Any:
-    """Return a bar that is gone once it is closed.
+@contextmanager
+def progress_bar(label: str, total: int, **options: Any) -> Iterator[Any]:
+    """Show a bar until the block ends.
 
     Parameters
     ----------
@@ -19,10 +26,10 @@ def progress_bar(label: str, total: int, **options: Any) -> Any:
     **options
         What else tqdm is to know, such as the unit.
 
-    Returns
-    -------
+    Yields
+    ------
     tqdm
-        A context manager; ``.update(n)`` says how much more was done.
+        ``.update(n)`` says how much more was done, ``.n`` is how much was.
 
     Examples
     --------
@@ -34,4 +41,20 @@ def progress_bar(label: str, total: int, **options: Any) -> Any:
 
     # without the monitor, because its thread would outlive the bar
     quiet = type("Bar", (tqdm,), {"monitor_interval": 0})
-    return quiet(total=total, desc=label, leave=False, **options)
+    place = None
+    if any(base.__module__ == "tqdm.notebook" for base in quiet.__mro__):
+        # with a delay, because it would show itself at once, where nobody can take it away again
+        bar = quiet(total=total, desc=label, leave=False, delay=1e-6, **options)
+        if hasattr(bar, "container"):
+            from IPython.display import display
+
+            place = display(bar.container, display_id=True)  # type: ignore[no-untyped-call]
+            bar.displayed = True
+    else:
+        bar = quiet(total=total, desc=label, leave=False, **options)
+    try:
+        with bar:
+            yield bar
+    finally:
+        if place is not None:
+            place.update({"text/plain": ""}, raw=True)

@@ -1,5 +1,7 @@
 """What people think of messages, as columns: in each row once, and in none that it is not about."""
 
+import re
+
 import pandas as pd
 import pytest
 from stored import save
@@ -117,6 +119,9 @@ class TestUsageTable:
         session.annotate(1, rating=2.5)
         assert usage_table(session).to_markdown().splitlines()[0].endswith("| time | rating |")
         assert usage_table(session).to_markdown().endswith("| 2.50 |")
+        session.runs.append(Run(session_id="s", model="not rated"))
+        assert [line.split()[-1] for line in str(usage_table(session)).splitlines()[3:]] == ["2.50", "unknown", "2.50"]
+        assert not re.search(r" $", str(usage_table(session)), re.MULTILINE)
 
 
 def test_stores_give_them_too(session):

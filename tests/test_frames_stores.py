@@ -171,15 +171,22 @@ class TestFromAnywhere:
         assert [result.text for result in response.tool_results] == ["4"]
 
     def test_in_a_kernel(self, kernel, tmp_path):
-        """In a cell of a real notebook kernel, where a loop runs, it is one call."""
+        """In a cell of a real notebook kernel, where a loop runs, it is one call; a bar leaves nothing in the output."""
         filled(FileSessionStore(tmp_path), "a", "b")
         code = f"""
 from cyclops_nb import FileSessionStore, NotebookSessionStore, messages_frame, usage_table
+from cyclops_nb.frames import stored
 store = FileSessionStore({str(tmp_path)!r})
 print(len(messages_frame(store)))
 usage_table(store, by="session")
 """
         assert kernel.run(code).startswith("8\nUsage by session: 2 sessions, 4 runs\n\nsession")
+        cell = kernel.send("stored._PATIENCE = -1; len(messages_frame(store))")
+        kinds = {"display_data", "update_display_data", "execute_result"}
+        bar, end, result = [(kind, content["data"]) for kind, content in kernel._messages(cell) if kind in kinds]
+        assert bar[1].keys() == {"text/plain", "application/vnd.jupyter.widget-view+json"}
+        assert end == ("update_display_data", {"text/plain": ""})
+        assert result == ("execute_result", {"text/plain": "8"})
 
 
 class TestProgress:

@@ -116,6 +116,8 @@ def text_table(table: Table) -> str:
     lines = [[one_line(cell, _LIMIT) for cell in line] for line in (table.header, *table.rows, *table.footer)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join([name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
+        "  ".join(
+            [name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        ).rstrip()
         for name, *rest in lines
     )
