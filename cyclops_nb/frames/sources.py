@@ -90,18 +90,17 @@ def find_messages(sessions: Iterable[Session], *, everywhere: bool) -> list[Part
 
 def _shown(parts: Sequence[tuple[Session, tuple[_T, ...], list[bool]]], *, everywhere: bool) -> list[Part[_T]]:
     holders: dict[Any, int] = {}
-    if everywhere:
-        for number, (session, items, _) in enumerate(parts):
-            for item in items:  # a session and a loaded copy of it are one
+    rest: list[tuple[str, int]] = []
+    for number, (session, items, inherited) in enumerate(parts):
+        for item, is_inherited in zip(items, inherited, strict=True):
+            if everywhere:  # a session and a loaded copy of it are one
                 holders.setdefault((session.id, item.id), number)
-    else:
-        for number, (_, items, inherited) in enumerate(parts):
-            for item, is_inherited in zip(items, inherited, strict=True):
-                if not is_inherited:
-                    holders.setdefault(item.id, number)
-        for number, (_, items, _) in enumerate(parts):
-            for item in items:
+            elif is_inherited:
+                rest.append((item.id, number))
+            else:
                 holders.setdefault(item.id, number)
+    for item_id, number in rest:
+        holders.setdefault(item_id, number)
     return [
         Part(
             session,
