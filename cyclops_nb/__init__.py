@@ -26,7 +26,9 @@ _PLACES = {
         "AnyEvent", "Compacted", "Event", "ReasoningDelta", "RequestRetried", "RunFinished", "RunStarted",
         "StepFinished", "StepStarted", "TextDelta", "ToolCallDelta", "ToolCallReady", "ToolCallStarted", "ToolResult",
     ],
-    "frames": ["messages_frame", "runs_frame"],
+    "frames": [
+        "UsageTable", "messages_frame", "runs_frame", "steps_frame", "tool_calls_frame", "usage_table",
+    ],
     "handle": ["RunHandle"],
     "interop.export": ["export_notebook"],
     "interop.strip": ["Stripped", "strip"],

@@ -104,10 +104,22 @@ from cyclops_nb.events import (
     ToolResult as ToolResult,
 )
 from cyclops_nb.frames import (
+    UsageTable as UsageTable,
+)
+from cyclops_nb.frames import (
     messages_frame as messages_frame,
 )
 from cyclops_nb.frames import (
     runs_frame as runs_frame,
+)
+from cyclops_nb.frames import (
+    steps_frame as steps_frame,
+)
+from cyclops_nb.frames import (
+    tool_calls_frame as tool_calls_frame,
+)
+from cyclops_nb.frames import (
+    usage_table as usage_table,
 )
 from cyclops_nb.handle import RunHandle as RunHandle
 from cyclops_nb.interop.export import export_notebook as export_notebook

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Iterable, Sequence
+from types import EllipsisType
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -23,6 +24,7 @@ from pydantic import (
 )
 
 from cyclops_nb import transcript
+from cyclops_nb.annotations import annotated
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.errors import InputError, SessionBusyError, SessionFormatError, TranscriptError
 from cyclops_nb.messages import AnyMessage, InputPart, ToolMessage
@@ -276,10 +278,7 @@ class Session(Displayable, BaseModel):
         InputError
             If that message cannot have such content, or a question would be empty.
         """
-        count = len(self.messages)
-        if not -count <= index < count:
-            raise TranscriptError(f"there is no message {index} to edit: the session has {count}")
-        index %= count
+        index = self._place(index, "edit")
         old = self.messages[index]
         edited = transcript.edited(old, content)
         new = self.fork()
@@ -293,6 +292,45 @@ class Session(Displayable, BaseModel):
         new.messages[:] = kept
         new.parent = Parent(session_id=self.id, message_count=index)
         return new
+
+    def annotate(
+        self,
+        index: int,
+        *,
+        rating: float | EllipsisType | None = ...,
+        note: str | EllipsisType | None = ...,
+        tags: str | Iterable[str] | EllipsisType | None = ...,
+    ) -> None:
+        """Keep what you think of a message with it: in its ``metadata["annotation"]``, and as columns of frames.
+
+        Parameters
+        ----------
+        index : int
+            Which message; a negative index counts from the end.
+        rating, note, tags : float, str, str or iterable of str; optional
+            A finite number, a text, texts without a comma. What is not given stays as it is; None takes it away.
+
+        Raises
+        ------
+        TranscriptError
+            A ValueError too: if there is no such message.
+        InputError
+            If one of them is of another type.
+        SessionBusyError
+            If a run extends the session right now: it stores new messages alone.
+
+        Examples
+        --------
+        >>> session = Session()
+        >>> session.messages.append(AssistantMessage("Tokyo"))
+        >>> session.annotate(-1, rating=5, tags=["short", "right"])
+        >>> session.messages[0].metadata["annotation"]["tags"]
+        ('short', 'right')
+        """
+        with _CLAIMS:
+            self._refuse_if_busy("annotated")
+            place = self._place(index, "annotate")
+            self.messages[place] = annotated(self.messages[place], rating=rating, note=note, tags=tags)
 
     def repair(self) -> list[ToolMessage]:
         """Make an invalid transcript valid, so that the session can go on.
@@ -314,6 +352,12 @@ class Session(Displayable, BaseModel):
             messages, added = transcript.repaired(self.messages)
             self.messages[:] = messages
             return added
+
+    def _place(self, index: int, what: str) -> int:
+        count = len(self.messages)
+        if not -count <= index < count:
+            raise TranscriptError(f"there is no message {index} to {what}: the session has {count}")
+        return index % count
 
     def _refuse_if_busy(self, what: str) -> None:
         if self.busy:

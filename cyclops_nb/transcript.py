@@ -9,18 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from cyclops_nb.annotations import ANNOTATION
 from cyclops_nb.errors import InputError, TranscriptError
 from cyclops_nb.messages import AssistantMessage, Message, Part, TextPart, ToolCall, ToolMessage, UserMessage
 
-__all__ = ["Problem", "check", "edited", "find_problems", "open_calls", "repaired", "with_unique_call_ids"]
+__all__ = [
+    "Problem",
+    "calls_with_results",
+    "check",
+    "edited",
+    "find_problems",
+    "open_calls",
+    "repaired",
+    "with_unique_call_ids",
+]
 
 _NOT_OF_AN_EDIT = {
     "id", "run_id", "created_at", "content", "provider_metadata", "usage", "cost", "duration", "finish_reason",
 }  # fmt: skip
+_Calls: TypeAlias = list[tuple[ToolCall, tuple[int, ToolMessage] | None]]
 _A = {"user": "a user", "assistant": "an assistant", "tool": "a tool", "summary": "a summary"}
 
 
@@ -94,6 +105,43 @@ def open_calls(messages: Sequence[Message]) -> list[ToolCall]:
     return []
 
 
+def calls_with_results(messages: Sequence[Message]) -> dict[int, _Calls]:
+    """Return the calls of each message that has any, by its index: each with its result, and where that stands.
+
+    Parameters
+    ----------
+    messages : sequence of messages
+        A transcript, which may be invalid: of calls that share an id within a turn the first gets the first result.
+
+    Returns
+    -------
+    dict
+        Calls in their order, each with the index of its result and the result; None where there is none.
+
+    Examples
+    --------
+    >>> from cyclops_nb.messages import AssistantMessage, ToolCall, ToolMessage
+    >>> found = calls_with_results([AssistantMessage(ToolCall("c1", "now")), ToolMessage("c1", "now", "12:00")])
+    >>> [(call.id, result[0]) for call, result in found[0]]
+    [('c1', 1)]
+    """
+    found: dict[int, _Calls] = {}
+    calls: _Calls = []
+    waiting: dict[str, list[int]] = {}  # the id of a call -> places in `calls`
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if places := waiting.get(message.call_id):
+                place = places.pop(0)
+                calls[place] = (calls[place][0], (index, message))
+            continue
+        waiting, calls = {}, []
+        if isinstance(message, AssistantMessage) and message.tool_calls:
+            calls = found[index] = [(call, None) for call in message.tool_calls]
+            for place, (call, _) in enumerate(calls):
+                waiting.setdefault(call.id, []).append(place)
+    return found
+
+
 def repaired(messages: Sequence[Message]) -> tuple[list[Message], list[ToolMessage]]:
     """Return valid messages made of `messages`, and the error results that were added.
 
@@ -154,7 +202,7 @@ def _unique(wanted: str, seen: set[str]) -> str:
 
 
 def edited(old: Message, content: Any) -> Message:
-    """Return `old` with other content; what was measured of the old content is not claimed of the new one.
+    """Return `old` with other content; what was measured, or thought, of the old content is not claimed of the new one.
 
     Raises
     ------
@@ -162,7 +210,8 @@ def edited(old: Message, content: Any) -> Message:
         If that message cannot have such content, or a question would be empty.
     """
     kept = {name: value for name, value in old if name not in _NOT_OF_AN_EDIT}
-    kept["metadata"] = {**old.metadata, "edited_from": old.id}
+    noted = {name: value for name, value in old.metadata.items() if name != ANNOTATION}
+    kept["metadata"] = {**noted, "edited_from": old.id}
     try:
         new = type(old).model_validate({**kept, "content": content})
     except ValidationError:

@@ -1,17 +1,19 @@
 """Frames: documented columns and dtypes, each run and message counted once, nothing that is no plain cell."""
 
 import base64
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import moderate, sessions
+from strategies import broken_transcripts, moderate, sessions
 
-from cyclops_nb.frames import messages_frame, runs_frame
+from cyclops_nb.frames import messages_frame, runs_frame, steps_frame, tool_calls_frame
 from cyclops_nb.messages import (
     AssistantMessage,
     FilePart,
@@ -25,6 +27,7 @@ from cyclops_nb.messages import (
 )
 from cyclops_nb.runs import Run, RunError
 from cyclops_nb.session import Session
+from cyclops_nb.stores import InMemorySessionStore
 from cyclops_nb.transcript import find_problems
 from cyclops_nb.usage import Usage
 
@@ -48,6 +51,7 @@ RUN_DTYPES = {
     "stop_reason": "string",
     "error": "string",
     "warnings": "string",
+    "rating": "Float64",
     "inherited": "boolean",
 }
 
@@ -75,8 +79,64 @@ MESSAGE_DTYPES = {
     "duration": "Float64",
     "images": "Int64",
     "files": "Int64",
+    "media_types": "string",
+    "bytes": "Int64",
+    "rating": "Float64",
+    "note": "string",
+    "tags": "string",
+    "inherited": "boolean",
+}
+
+STEP_DTYPES = {
+    "session_id": "string",
+    "index": "Int64",
+    "message_id": "string",
+    "run_id": "string",
+    "step": "Int64",
+    "created_at": "datetime64[us, UTC]",
+    "model": "string",
+    "finish_reason": "string",
+    "text": "string",
+    "reasoning": "string",
+    "tool_calls": "Int64",
+    "failed_calls": "Int64",
+    "input_tokens": "Int64",
+    "output_tokens": "Int64",
+    "cached_tokens": "Int64",
+    "reasoning_tokens": "Int64",
+    "cost": "Float64",
+    "duration": "Float64",
+    "tools_duration": "Float64",
+    "tokens_per_second": "Float64",
+    "inherited": "boolean",
+}
+
+TOOL_CALL_DTYPES = {
+    "session_id": "string",
+    "index": "Int64",
+    "message_id": "string",
+    "run_id": "string",
+    "call": "Int64",
+    "call_id": "string",
+    "created_at": "datetime64[us, UTC]",
+    "tool_name": "string",
+    "arguments": "string",
+    "result_index": "Int64",
+    "status": "category",
+    "result": "string",
+    "duration": "Float64",
+    "images": "Int64",
+    "files": "Int64",
+    "media_types": "string",
     "bytes": "Int64",
     "inherited": "boolean",
+}
+
+FRAMES = {
+    runs_frame: RUN_DTYPES,
+    messages_frame: MESSAGE_DTYPES,
+    steps_frame: STEP_DTYPES,
+    tool_calls_frame: TOOL_CALL_DTYPES,
 }
 
 
@@ -93,6 +153,12 @@ def dtypes(frame):
     return {name: dtype.name for name, dtype in frame.dtypes.items()}
 
 
+def section(name):
+    """Return what the documentation says of the columns of a frame."""
+    page = (Path(__file__).parents[1] / "docs" / "frames.md").read_text("utf-8")
+    return page.partition(f"### Columns of `{name}`\n")[2].partition("\n#")[0]
+
+
 def asked(session, text, run_id=None):
     """Add a question and its answer, said in this session."""
     made = run(session.id, **({"id": run_id} if run_id else {}))
@@ -102,35 +168,65 @@ def asked(session, text, run_id=None):
 
 
 class TestColumns:
-    @pytest.mark.parametrize(("frame", "expected"), [(runs_frame, RUN_DTYPES), (messages_frame, MESSAGE_DTYPES)])
+    @pytest.mark.parametrize(("frame", "expected"), FRAMES.items())
     def test_of_nothing(self, frame, expected):
         """A frame of no sessions, and of an empty session, has all columns with their dtypes, in order."""
-        for empty in (frame(), frame([]), frame(Session())):
+        for empty in (frame(), frame([]), frame(Session()), frame(InMemorySessionStore())):
             assert list(empty.columns) == list(expected)
             assert dtypes(empty) == expected
             assert len(empty) == 0
 
     @moderate
-    @given(st.lists(sessions(), max_size=2), st.booleans())
+    @given(st.lists(sessions(broken_transcripts), max_size=2), st.booleans())
     def test_of_any_sessions(self, items, inherited):
         """Whatever stands in the sessions, columns and dtypes are the same, so that frames can be put together."""
-        runs, messages = runs_frame(items, inherited=inherited), messages_frame(items, inherited=inherited)
-        plain = runs[[name for name in runs.columns if not name.startswith("config.")]]
-        assert list(plain.columns) == list(RUN_DTYPES)
-        assert dtypes(plain) == RUN_DTYPES
-        assert list(messages.columns) == list(MESSAGE_DTYPES)
-        assert dtypes(messages) == MESSAGE_DTYPES
-        together = pd.concat([messages, messages_frame()])
-        assert dtypes(together) == MESSAGE_DTYPES
+        for frame, expected in FRAMES.items():
+            found = frame(items, inherited=inherited)
+            plain = found[[name for name in found.columns if not name.startswith("config.")]]
+            assert list(plain.columns) == list(expected)
+            assert dtypes(plain) == expected
+            assert dtypes(pd.concat([plain, frame()])) == expected
 
     @moderate
-    @given(sessions())
+    @given(sessions(broken_transcripts))
     def test_have_plain_cells_only(self, session):
         """No cell is a dict, a list or an object of the library, and no picture is in the frame."""
-        for frame in (runs_frame(session), messages_frame(session)):
-            for column in frame.columns:
-                for value in frame[column]:
+        for frame in FRAMES:
+            found = frame(session)
+            for column in found.columns:
+                for value in found[column]:
                     assert pd.api.types.is_scalar(value), (column, value)
+
+    @pytest.mark.parametrize("frame", FRAMES)
+    def test_are_told_as_they_are(self, frame):
+        """The documentation of a frame, in its docstring and on its page, has each column with its dtype."""
+        lines = [line.split() for line in frame.__doc__.splitlines()]
+        told = {words[0].strip("`"): " ".join(words[1:]) for words in lines if len(words) > 1}
+        for name, dtype in FRAMES[frame].items():
+            assert told[name].startswith(dtype), name
+            row = re.search(
+                rf"^\| (?:`\w+`, )*`{name}`(?:, `\w+`)* \| ([^|]*) \|", section(frame.__name__), re.MULTILINE
+            )
+            assert row, name
+            assert row[1].startswith(dtype), name
+
+    def test_of_damaged_numbers(self):
+        """Numbers that no server counts, as a damaged file may have, are unknown, and hide nothing else."""
+        odd = Usage(1, 10**30, 2**63, 10**400, 3)
+        session = Session("s", runs=[run(usage=odd, steps=10**20)])
+        session.messages.append(AssistantMessage("a", usage=odd, duration=1.0))
+        for row in (runs_frame(session).iloc[0], messages_frame(session).iloc[0], steps_frame(session).iloc[0]):
+            assert [row[name] for name in TOKENS[1:]] == [pd.NA, pd.NA, pd.NA, 3]
+
+    @pytest.mark.parametrize("moment", [datetime.min, datetime.max])
+    def test_of_the_ends_of_time(self, moment):
+        """A moment that UTC does not have is unknown; the frame is there all the same."""
+        there = moment.replace(tzinfo=timezone(timedelta(hours=12 if moment == datetime.min else -12)))
+        session = Session("s", messages=[AssistantMessage(ToolCall("c", "f"), created_at=there)])
+        session.runs.append(run(started_at=there))
+        for frame in FRAMES:
+            assert len(frame(session)) == 1
+            assert frame(session).iloc[0].isna()["started_at" if frame is runs_frame else "created_at"]
 
     def test_can_be_grouped_and_written(self):
         """A frame can be grouped by its categories and written as CSV."""
@@ -181,6 +277,7 @@ class TestRunRows:
             "stop_reason": "error",
             "error": "RateLimitError: Slow down",
             "warnings": "One.; Two.",
+            "rating": None,
             "inherited": False,
         }
 
@@ -188,7 +285,7 @@ class TestRunRows:
         """What a run did not report is <NA>, and never 0."""
         record = run(usage=None, cost=None, stop_reason=None)
         row = runs_frame(Session("s", runs=[record])).iloc[0]
-        for name in (*TOKENS, "cost", "duration", "config", "stop_reason", "error", "warnings"):
+        for name in (*TOKENS, "cost", "duration", "config", "stop_reason", "error", "warnings", "rating"):
             assert row[name] is pd.NA
 
     def test_times_are_in_utc(self):
@@ -321,6 +418,7 @@ class TestMessageRows:
         assert frame["images"].tolist() == [1, 0, 1, 0, 0]
         assert frame["files"].tolist() == [0, 0, 1, 0, 0]
         assert frame["bytes"].tolist() == [5, 0, 4, 0, 0]
+        assert frame["media_types"].tolist() == ["image/png", pd.NA, "b/c", pd.NA, pd.NA]
         answer = frame.iloc[1]
         assert [answer[name] for name in ("model", "finish_reason", "cost")] == ["m-1", "tool_calls", 0.25]
         assert [answer[name] for name in TOKENS[1:]] == [10, 5, 4, 3]

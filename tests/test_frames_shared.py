@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import moderate, sessions
 
 from cyclops_nb.errors import InputError
-from cyclops_nb.frames import messages_frame, runs_frame
+from cyclops_nb.frames import messages_frame, runs_frame, steps_frame, tool_calls_frame, usage_table
 from cyclops_nb.messages import (
     AssistantMessage,
     SummaryMessage,
@@ -18,6 +18,8 @@ from cyclops_nb.messages import (
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.usage import Usage
+
+FRAMES = (runs_frame, messages_frame, steps_frame, tool_calls_frame)
 
 
 def run(session_id="s", **fields):
@@ -85,7 +87,7 @@ class TestShared:
         """A session that is given twice, or beside a loaded copy of itself, is shown once."""
         session = asked(Session("s"), "a")
         copy = Session.model_validate_json(session.model_dump_json())
-        for frame in (runs_frame, messages_frame):
+        for frame in FRAMES:
             once = frame(session)
             pd.testing.assert_frame_equal(frame(session, [session], copy, inherited=inherited), once)
 
@@ -124,7 +126,7 @@ class TestShared:
     @given(sessions(), st.integers(0, 3))
     def test_forks_cost_nothing(self, session, count):
         """However often a session is forked, the frame of all is that of the session alone."""
-        for frame in (runs_frame, messages_frame):
+        for frame in FRAMES:
             forks = [session.fork() for _ in range(count)]
             pd.testing.assert_frame_equal(frame(session, *forks), frame(session))
 
@@ -146,7 +148,7 @@ class TestSources:
     @pytest.mark.parametrize(
         "source", [None, 3, "study-1", b"x", {"a": Session()}, object(), SimpleNamespace(session=None), [3]]
     )
-    @pytest.mark.parametrize("frame", [runs_frame, messages_frame])
+    @pytest.mark.parametrize("frame", [*FRAMES, usage_table])
     def test_anything_else_is_refused(self, frame, source):
         """What has no session is refused, naming its type and what to give."""
         with pytest.raises(InputError, match=r"has no runs or messages to show: give sessions"):

@@ -19,7 +19,7 @@ MODULES = {
 # An import goes from a lower row to a higher one, or stays in its row; never back.
 ROWS = [
     {
-        "_version", "errors", "values", "displayable", "usage", "parts", "messages", "runs", "pricing", "events", "accumulator",
+        "_version", "errors", "values", "displayable", "usage", "parts", "messages", "annotations", "runs", "pricing", "events", "accumulator",
         "transcript", "session", "family", "tools", "config", "media", "files", "pictures", "content", "response", "threads",
         "progress",
     },

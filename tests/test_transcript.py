@@ -8,7 +8,7 @@ from strategies import broken_transcripts, moderate, valid_transcripts
 
 from cyclops_nb.errors import TranscriptError
 from cyclops_nb.messages import AssistantMessage, SummaryMessage, TextPart, ToolCall, ToolMessage, UserMessage
-from cyclops_nb.transcript import check, find_problems, open_calls, repaired, with_unique_call_ids
+from cyclops_nb.transcript import calls_with_results, check, find_problems, open_calls, repaired, with_unique_call_ids
 
 U, S = UserMessage("go"), SummaryMessage("before", 3)
 
@@ -122,6 +122,49 @@ class TestOpenCalls:
     def test_do_not_reach_over_a_user_message(self):
         """A call that a user message already followed is not open: nothing can answer it there."""
         assert open_calls([A("a"), U]) == []
+
+
+class TestCallsWithResults:
+    def test_are_joined_within_the_turn(self):
+        """A call has the result that answers it in its own turn, whichever ids come again in others."""
+        first, second = R("a", "first"), R("a", "second")
+        found = calls_with_results([U, A("a", "b"), first, U, A("a"), second])
+        assert [(call.id, result) for call, result in found[1]] == [("a", (2, first)), ("b", None)]
+        assert [(call.id, result) for call, result in found[4]] == [("a", (5, second))]
+
+    def test_strays_belong_to_no_call(self):
+        """A result before any call, behind a user message, or under another id, is no call's."""
+        found = calls_with_results([R("a"), A("a"), U, R("a"), A("b"), R("c"), A(), R("b")])
+        assert [result for calls in found.values() for _, result in calls] == [None, None]
+
+    def test_calls_of_one_id_get_results_in_their_order(self):
+        """Where calls of a turn share an id, the first result is the first call's, and a third is no one's."""
+        found = calls_with_results([A("a", "a"), R("a", "1"), R("a", "2"), R("a", "3")])
+        assert [result[1].text for _, result in found[0]] == ["1", "2"]
+
+    @moderate
+    @given(broken_transcripts)
+    def test_every_call_is_there_once(self, messages):
+        """Of any messages each call is there once, in its place, and no result is two calls'."""
+        found = calls_with_results(messages)
+        assert {index: [call for call, _ in calls] for index, calls in found.items()} == {
+            index: list(message.tool_calls)
+            for index, message in enumerate(messages)
+            if isinstance(message, AssistantMessage) and message.tool_calls
+        }
+        places = [result[0] for calls in found.values() for _, result in calls if result]
+        assert len(set(places)) == len(places)
+        for calls in found.values():
+            for call, result in calls:
+                assert result is None or (messages[result[0]] is result[1] and result[1].call_id == call.id)
+
+    @moderate
+    @given(valid_transcripts)
+    def test_of_a_valid_transcript_all_are_answered(self, messages):
+        """In a valid transcript each call has a result, and each result a call."""
+        results = [result for calls in calls_with_results(messages).values() for _, result in calls]
+        assert all(results)
+        assert len(results) == sum(isinstance(message, ToolMessage) for message in messages)
 
 
 class TestRepair:

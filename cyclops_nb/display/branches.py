@@ -8,7 +8,6 @@ counts whole, also where its first messages are common ones, since that is what 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -18,8 +17,8 @@ from cyclops_nb.display.content_keys import common_prefix, content_keys
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.errors import InputError
 from cyclops_nb.messages import AssistantMessage, Message
+from cyclops_nb.render.labels import session_labels, unique_labels
 from cyclops_nb.render.text import one_line
-from cyclops_nb.render.words import short_id
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
@@ -276,7 +275,7 @@ def compare(*items: Session | AgentResponse, labels: Sequence[str] | None = None
         raise InputError(f"compare needs two or more sessions or responses, got {len(items)}: give compare(a, b)")
     given = [_given_messages(item) for item in items]
     sessions = [session for session, _ in given]
-    names = _default_labels(sessions) if labels is None else _given_labels(labels, len(given))
+    names = session_labels(sessions) if labels is None else _given_labels(labels, len(given))
     keys = [tuple(content_keys(messages)) for _, messages in given]
     shared = common_prefix(keys)
     parts = zip(names, given, keys, strict=True)
@@ -306,29 +305,7 @@ def _given_labels(labels: Sequence[str], wanted: int) -> list[str]:
     names = [labels] if isinstance(labels, str) else [one_line(str(name)) for name in labels]
     if len(names) != wanted:
         raise InputError(f"labels must have a name for each of the {wanted} conversations, got {len(names)}: {names!r}")
-    return _unique(names)
-
-
-def _default_labels(sessions: Sequence[Session]) -> list[str]:
-    """Return the titles, with the id behind those that sessions share, as forks do."""
-    titles = Counter({session.id: session.title for session in sessions}.values())
-    return _unique(
-        [
-            f"{one_line(session.title)} ({short_id(session.id)})"
-            if session.title and titles[session.title] > 1
-            else one_line(session.title or short_id(session.id))
-            for session in sessions
-        ]
-    )
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    seen: Counter[str] = Counter()
-    result = []
-    for name in names:
-        seen[name] += 1
-        result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return result
+    return unique_labels(names)
 
 
 def _branch(

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
+from cyclops_nb.annotations import notes
 from cyclops_nb.display.html import facts, fold
 from cyclops_nb.display.units import Result
 from cyclops_nb.messages import (
@@ -265,9 +266,9 @@ def about(message: Message) -> list[tuple[str, bool]]:
         told += [] if message.cost is None else [(money(message.cost), False)]
         if message.finish_reason not in _USUAL_ENDS:
             told.append((f"ended by {one_line(message.finish_reason or '')}", True))
-    notes = {name: value for name, value in message.metadata.items() if name != "edited_from"}
-    told += [("edited", False)] if len(notes) < len(message.metadata) else []
-    told += [(one_line(", ".join(f"{name}: {value}" for name, value in notes.items())), False)] if notes else []
+    told += [("edited", False)] if "edited_from" in message.metadata else []
+    if noted := notes(message):
+        told.append((one_line(", ".join(f"{name}: {value}" for name, value in noted.items())), False))
     return told
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from cyclops_nb.display.parts import arguments_line, outcome_words
+from cyclops_nb.display.parts import about, arguments_line
 from cyclops_nb.events import Event, StepFinished, TextDelta, ToolCallReady, ToolResult
 from cyclops_nb.render.text import one_line, visible
 
@@ -57,8 +57,8 @@ class _Printer:
             case ToolCallReady():
                 self._line(f"→ {one_line(event.call.name)}({arguments_line(event.call.arguments)})")
             case ToolResult():
-                about = "" if event.message.status == "ok" else f"({outcome_words(event.message)}) "
-                self._line(f"← {about}{one_line(event.message.text)}")
+                told = ", ".join(words for words, _ in about(event.message))
+                self._line(f"← {'' if event.message.status == 'ok' else f'({told}) '}{one_line(event.message.text)}")
 
     def _line(self, text: str) -> None:
         self.end_line()

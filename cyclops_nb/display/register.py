@@ -21,7 +21,9 @@ from cyclops_nb.display.infos import found_page, found_text, info_page, info_tex
 from cyclops_nb.display.plain import message_text, run_text, session_text, shortened, usage_text
 from cyclops_nb.display.responses import answer_page, handle_page, handle_text, response_page, response_text
 from cyclops_nb.display.transcript import session_page
+from cyclops_nb.display.usage_sums import usage_sums_page, usage_sums_text
 from cyclops_nb.display.usage_table import run_page, usage_page
+from cyclops_nb.frames.usage import UsageTable
 from cyclops_nb.handle import RunHandle
 from cyclops_nb.interop.run_record import MEDIA_TYPE, run_record
 from cyclops_nb.interop.working_notebook import FoundSessions
@@ -129,3 +131,4 @@ register(RunHandle, handle_page, handle_text)
 register(AgentResponse, response_page, response_text)
 register(Answer, answer_page, str)
 register(Comparison, comparison_page, comparison_text)
+register(UsageTable, usage_sums_page, usage_sums_text)

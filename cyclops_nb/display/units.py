@@ -8,10 +8,11 @@ does not fit even there is one line, or a number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from cyclops_nb.messages import Message, ToolCall, ToolMessage
+from cyclops_nb.transcript import calls_with_results
 
 __all__ = ["Choice", "Result", "Unit", "choose", "split", "units"]
 
@@ -66,30 +67,17 @@ def units(messages: Sequence[Message], start: int = 0) -> list[Unit]:
     list of Unit
         In the order of the transcript.
     """
-    found: list[Unit] = []
-    results: dict[int, dict[int, Result]] = {}  # place in `found` -> place of the call -> its result
-    waiting: dict[str, list[int]] = {}
-    caller = 0
-    for index, message in enumerate(messages, start):
-        if isinstance(message, ToolMessage):
-            if places := waiting.get(message.call_id):
-                results[caller][places.pop(0)] = Result(index, message)
-            else:
-                found.append(Unit(index, message))
-            continue
-        waiting = {}
-        caller = len(found)
-        results[caller] = {}
-        for place, call in enumerate(message.tool_calls if isinstance(message, AssistantMessage) else ()):
-            waiting.setdefault(call.id, []).append(place)
-        found.append(Unit(index, message))
-    return [_with_results(unit, results.get(place, {})) for place, unit in enumerate(found)]
-
-
-def _with_results(unit: Unit, results: dict[int, Result]) -> Unit:
-    if not isinstance(unit.message, AssistantMessage):
-        return unit
-    return replace(unit, calls=tuple((call, results.get(i)) for i, call in enumerate(unit.message.tool_calls)))
+    pairs = calls_with_results(messages)
+    answers = {result[0] for calls in pairs.values() for _, result in calls if result}
+    return [
+        Unit(
+            start + index,
+            message,
+            tuple((call, result and Result(start + result[0], result[1])) for call, result in pairs.get(index, ())),
+        )
+        for index, message in enumerate(messages)
+        if index not in answers
+    ]
 
 
 class Choice(NamedTuple):

@@ -6,20 +6,19 @@ Pictures and files are counted and measured, never put into a cell: a frame is f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cyclops_nb.frames.columns import Columns, make_frame, tokens
-from cyclops_nb.frames.sources import Holders, find_sessions
-from cyclops_nb.messages import AssistantMessage, FilePart, ImagePart, Message, ToolMessage
-from cyclops_nb.session import Session
+from cyclops_nb.frames.columns import Columns, attachments, make_frame, tokens
+from cyclops_nb.frames.ratings import Annotations
+from cyclops_nb.frames.sources import find_messages, find_sessions
+from cyclops_nb.messages import AssistantMessage, Message, ToolMessage
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["messages_frame"]
 
-_MESSAGE_COLUMNS: Columns = {
+_COLUMNS: Columns = {
     "session_id": "string",
     "index": "Int64",
     "message_id": "string",
@@ -42,7 +41,11 @@ _MESSAGE_COLUMNS: Columns = {
     "duration": "Float64",
     "images": "Int64",
     "files": "Int64",
+    "media_types": "string",
     "bytes": "Int64",
+    "rating": "Float64",
+    "note": "string",
+    "tags": "string",
     "inherited": "boolean",
 }
 
@@ -52,8 +55,8 @@ def messages_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
 
     Parameters
     ----------
-    *sources : Session, AgentResponse, or list of these
-        Where the messages stand; of a response, all messages of its session.
+    *sources : Session, AgentResponse, store, or list of these
+        Where the messages stand; of a response, all messages of its session; of a store, all sessions that it lists.
     inherited : bool
         Show messages that sessions share by forking in each of them. By default a message is shown once: in the
         session that it was said in, or, where that is not among the sources, in the first that has it.
@@ -86,7 +89,11 @@ def messages_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
         duration          Float64              of answers and tool results: seconds
         images            Int64                how many pictures are in it
         files             Int64                how many files are in it
+        media_types       string               their kinds, joined by ``", "``
         bytes             Int64                size of these pictures and files
+        rating            Float64              from ``session.annotate``, as the next two
+        note              string
+        tags              string               joined by ``", "``
         inherited         boolean              whether it came from the session that this one was forked from
         ================  ===================  ================================================================
 
@@ -97,6 +104,11 @@ def messages_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
     InputError
         If a source is none of these.
 
+    Warns
+    -----
+    UserWarning
+        If a session in a store cannot be read; it is left out.
+
     Examples
     --------
     >>> session = Session("study-1")
@@ -104,34 +116,31 @@ def messages_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
     >>> messages_frame(session)[["index", "text"]].values.tolist()
     [[0, 'Hello'], [1, 'Hi!']]
     """
-    contents = [(session, tuple(session.messages), _inherited_runs(session)) for session in find_sessions(sources)]
-    holders = Holders(inherited)
-    for session, messages, runs in contents:
-        flags = (_is_inherited(session, index, message, runs) for index, message in enumerate(messages))
-        holders.note(session, zip((message.id for message in messages), flags, strict=True))
+    parts = find_messages(find_sessions(sources), everywhere=inherited)
+    annotations = Annotations(parts, everywhere=inherited)
     rows = [
-        _message_row(session, index, message, inherited=_is_inherited(session, index, message, runs))
-        for session, messages, runs in contents
-        for index, message in enumerate(messages)
-        if holders.shows(session, message.id)
+        _row(part.session.id, place, part.items[place], annotations, inherited=part.inherited[place])
+        for part in parts
+        for place in part.shown
     ]
-    return make_frame(rows, _MESSAGE_COLUMNS)
+    return make_frame(rows, _COLUMNS)
 
 
-def _message_row(session: Session, index: int, message: Message, *, inherited: bool) -> dict[str, Any]:
-    row = {
-        "session_id": session.id,
+def _row(session_id: str, index: int, message: Message, annotations: Annotations, *, inherited: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "session_id": session_id,
         "index": index,
         "message_id": message.id,
         "run_id": message.run_id,
         "role": message.role,
         "created_at": message.created_at,
         "text": message.text,
-        "images": sum(isinstance(part, ImagePart) for part in message.content),
-        "files": sum(isinstance(part, FilePart) for part in message.content),
-        "bytes": sum(_decoded_size(part) for part in message.content if isinstance(part, ImagePart | FilePart)),
         "inherited": inherited,
+        **attachments(message.content),
     }
+    rating, note, tags = annotations.of(message)
+    if rating is not None or note or tags:
+        row |= {"rating": rating, "note": note, "tags": ", ".join(tags) or None}
     if isinstance(message, AssistantMessage):
         row |= {
             "reasoning": message.reasoning or None,
@@ -150,23 +159,3 @@ def _message_row(session: Session, index: int, message: Message, *, inherited: b
             "duration": message.duration,
         }
     return row
-
-
-def _inherited_runs(session: Session) -> dict[str, bool]:
-    return {run.id: run.session_id != session.id for run in tuple(session.runs)}
-
-
-def _is_inherited(session: Session, index: int, message: Message, runs: Mapping[str, bool]) -> bool:
-    """Say whether a message is the origin's: by its run, which holds after a compaction too, else by its place."""
-    known = None if message.run_id is None else runs.get(message.run_id)
-    if known is not None:
-        return known
-    return session.parent is not None and index < session.parent.message_count
-
-
-def _decoded_size(part: ImagePart | FilePart) -> int:
-    """Return how many bytes a part's base64 stands for, without decoding it."""
-    data = part.data or ""
-    if data.startswith("data:"):
-        data = data.partition(",")[2]
-    return (len(data) - sum(map(data.count, "=\n\r\t "))) * 3 // 4

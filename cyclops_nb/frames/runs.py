@@ -6,21 +6,21 @@ settings that were the same for all do not hide it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cyclops_nb.frames.columns import Columns, make_column, make_frame, tokens
-from cyclops_nb.frames.sources import Holders, find_sessions
+from cyclops_nb.frames.columns import Columns, make_frame, tokens
+from cyclops_nb.frames.ratings import Annotations, mean
+from cyclops_nb.frames.settings import differing_settings, setting_column
+from cyclops_nb.frames.sources import find_runs, find_sessions
 from cyclops_nb.runs import Run
-from cyclops_nb.session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["runs_frame"]
 
-_RUN_COLUMNS: Columns = {
+_COLUMNS: Columns = {
     "session_id": "string",
     "index": "Int64",
     "run_id": "string",
@@ -40,11 +40,9 @@ _RUN_COLUMNS: Columns = {
     "stop_reason": "string",
     "error": "string",
     "warnings": "string",
+    "rating": "Float64",
     "inherited": "boolean",
 }
-
-
-_INT64 = range(-(2**63), 2**63)
 
 
 def runs_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
@@ -52,8 +50,8 @@ def runs_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
 
     Parameters
     ----------
-    *sources : Session, AgentResponse, or list of these
-        Where the runs stand; of a response, all runs of its session.
+    *sources : Session, AgentResponse, store, or list of these
+        Where the runs stand; of a response, all runs of its session; of a store, all sessions that it lists.
     inherited : bool
         Show runs that sessions share by forking in each of them. By default a run is shown once: in the session that
         it was made in, or, where that is not among the sources, in the first that has it.
@@ -83,6 +81,7 @@ def runs_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
         stop_reason           string               ``<NA>`` while the run goes on
         error                 string               class and text
         warnings              string               joined by ``"; "``
+        rating                Float64              mean of those of its messages, from ``session.annotate``
         inherited             boolean              whether the run was made in another session
         ``config.<setting>``  boolean, Int64,      for each setting that differs among the rows; lists and
                               Float64 or string    objects as JSON text
@@ -95,6 +94,11 @@ def runs_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
     InputError
         If a source is none of these.
 
+    Warns
+    -----
+    UserWarning
+        If a session in a store cannot be read; it is left out.
+
     Examples
     --------
     >>> session = Session("study-1")
@@ -103,26 +107,26 @@ def runs_frame(*sources: Any, inherited: bool = False) -> pd.DataFrame:
     >>> len(frame), int(frame["input_tokens"].sum())
     (1, 10)
     """
-    sessions = list(find_sessions(sources))
-    holders = Holders(inherited)
+    sessions = find_sessions(sources)
+    annotations = Annotations.of_sessions(sessions, everywhere=inherited)
     rows: list[dict[str, Any]] = []
     settings: list[Mapping[str, Any] | None] = []
-    for session in sessions:
-        holders.note(session, ((run.id, run.session_id != session.id) for run in tuple(session.runs)))
-    for session in sessions:
-        for index, run in enumerate(tuple(session.runs)):
-            if holders.shows(session, run.id):
-                rows.append(_run_row(session, index, run))
-                settings.append(session.configs.get(run.config) if run.config is not None else None)
-    frame = make_frame(rows, _RUN_COLUMNS)
-    for name in _differing(settings):
-        frame[f"config.{name}"] = _setting_column([None if item is None else item.get(name) for item in settings])
+    for part in find_runs(sessions, everywhere=inherited):
+        session = part.session
+        for place in part.shown:
+            run = part.items[place]
+            row = _row(session.id, place, run, inherited=part.inherited[place])
+            rows.append(row | {"rating": mean(annotations.ratings(session.id, run.id))})
+            settings.append(session.configs.get(run.config) if run.config is not None else None)
+    frame = make_frame(rows, _COLUMNS)
+    for name in differing_settings(settings):
+        frame[f"config.{name}"] = setting_column([None if item is None else item.get(name) for item in settings])
     return frame
 
 
-def _run_row(session: Session, index: int, run: Run) -> dict[str, Any]:
+def _row(session_id: str, index: int, run: Run, *, inherited: bool) -> dict[str, Any]:
     return {
-        "session_id": session.id,
+        "session_id": session_id,
         "index": index,
         "run_id": run.id,
         "kind": run.kind,
@@ -138,40 +142,5 @@ def _run_row(session: Session, index: int, run: Run) -> dict[str, Any]:
         "stop_reason": run.stop_reason,
         "error": None if run.error is None else f"{run.error.type}: {run.error.message}",
         "warnings": "; ".join(run.warnings) or None,
-        "inherited": run.session_id != session.id,
+        "inherited": inherited,
     }
-
-
-def _differing(settings: Iterable[Mapping[str, Any] | None]) -> list[str]:
-    """Return the names of settings that are not the same in all rows whose settings are known."""
-    known = [item for item in settings if item is not None]
-    names = dict.fromkeys(name for item in known for name in item)
-    return [name for name in names if len({_as_key(item.get(name)) for item in known}) > 1]
-
-
-def _as_key(value: Any) -> Any:
-    if value is None or _is_number(value):
-        return value  # 0 and 0.0 are one setting
-    return _as_json(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
-def _setting_column(values: list[Any]) -> pd.Series[Any]:
-    given = [value for value in values if value is not None]
-    if all(isinstance(value, bool) for value in given):
-        return make_column(values, "boolean")
-    if all(_is_number(value) for value in given):
-        if not all(isinstance(value, int) for value in given):
-            return make_column(values, "Float64")
-        if all(value in _INT64 for value in given):
-            return make_column(values, "Int64")
-    return make_column(
-        [value if value is None or isinstance(value, str) else _as_json(value) for value in values], "string"
-    )

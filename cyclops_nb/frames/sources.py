@@ -1,4 +1,4 @@
-"""Which sessions a frame is of, and which of them shows what several have.
+"""What a frame is of: sessions, and which of them shows what several have.
 
 A fork holds the runs and messages of its origin, under the same ids. Shown in both they would be paid twice in every
 sum, so each is shown where it was made, whatever the order of the sources.
@@ -6,46 +6,36 @@ sum, so each is shown where it was made, whatever the order of the sources.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from cyclops_nb.errors import InputError
+from cyclops_nb.frames.stored import is_store, load_all
+from cyclops_nb.messages import Message
+from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 
-__all__ = ["Holders", "find_sessions"]
+__all__ = ["Part", "find_messages", "find_runs", "find_sessions"]
+
+_T = TypeVar("_T", Message, Run)
 
 
-class Holders:
-    """Decides which session shows what several have: the one it was made in, else the first."""
+@dataclass(frozen=True)
+class Part(Generic[_T]):
+    """The messages of a session, or its runs, as they were at one moment."""
 
-    def __init__(self, everywhere: bool) -> None:
-        self._everywhere = everywhere
-        self._first: dict[str, int] = {}
-        self._own: dict[str, int] = {}
-        self._in_session: dict[tuple[str, str], int] = {}
-
-    def note(self, session: Session, items: Iterable[tuple[str, bool]]) -> None:
-        """Take the ids of what a session holds, and whether each is inherited."""
-        for item_id, inherited in items:
-            self._first.setdefault(item_id, id(session))
-            self._in_session.setdefault((session.id, item_id), id(session))
-            if not inherited:
-                self._own.setdefault(item_id, id(session))
-
-    def shows(self, session: Session, item_id: str) -> bool:
-        """Return whether `session` shows the item."""
-        if self._everywhere:  # a session and a loaded copy of it are one
-            return self._in_session.get((session.id, item_id)) == id(session)
-        return self._own.get(item_id, self._first.get(item_id)) == id(session)
+    session: Session
+    items: tuple[_T, ...]
+    inherited: list[bool]
+    """Of each, whether it was made in another session."""
+    shown: list[int]
+    """The places of those that this session shows."""
 
 
-def find_sessions(sources: Iterable[Any]) -> Iterator[Session]:
-    """Yield each session of the sources once."""
-    seen: set[int] = set()
-    for session in _flattened(sources):
-        if id(session) not in seen:
-            seen.add(id(session))
-            yield session
+def find_sessions(sources: Iterable[Any]) -> list[Session]:
+    """Return each session of the sources once."""
+    return list({id(session): session for session in _flattened(sources)}.values())
 
 
 def _flattened(sources: Iterable[Any]) -> Iterator[Session]:
@@ -54,10 +44,73 @@ def _flattened(sources: Iterable[Any]) -> Iterator[Session]:
             yield source
         elif isinstance(getattr(source, "session", None), Session):
             yield source.session
+        elif is_store(source):
+            yield from load_all(source)
         elif isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping):
             yield from _flattened(source)
         else:
-            remedy = "give sessions, responses of an agent, or lists of these"
-            if callable(getattr(source, "list", None)) and callable(getattr(source, "load", None)):
-                remedy = "of a store, give [await store.load(info.id) for info in await store.list()]"
-            raise InputError(f"a {type(source).__name__} has no runs or messages to show: {remedy}")
+            raise InputError(
+                f"a {type(source).__name__} has no runs or messages to show: give sessions, responses of an agent, "
+                "a store that can list what is in it, or lists of these"
+            )
+
+
+def find_runs(sessions: Iterable[Session], *, everywhere: bool) -> list[Part[Run]]:
+    """Return the runs of sessions, and which of them each shows.
+
+    Parameters
+    ----------
+    sessions : iterable of Session
+        Each of them once.
+    everywhere : bool
+        Whether each shows all that it has, and not each is shown once.
+    """
+    parts = []
+    for session in sessions:
+        runs = tuple(session.runs)
+        parts.append((session, runs, [run.session_id != session.id for run in runs]))
+    return _shown(parts, everywhere=everywhere)
+
+
+def find_messages(sessions: Iterable[Session], *, everywhere: bool) -> list[Part[Message]]:
+    """Return the messages of sessions, and which of them each shows; see `find_runs`."""
+    parts = []
+    for session in sessions:
+        messages = tuple(session.messages)
+        runs = {run.id: run.session_id != session.id for run in tuple(session.runs)}
+        shared = 0 if session.parent is None else session.parent.message_count
+        # by its run, which holds after a compaction too, else by its place
+        inherited = [
+            runs.get(message.run_id, index < shared) if message.run_id is not None else index < shared
+            for index, message in enumerate(messages)
+        ]
+        parts.append((session, messages, inherited))
+    return _shown(parts, everywhere=everywhere)
+
+
+def _shown(parts: Sequence[tuple[Session, tuple[_T, ...], list[bool]]], *, everywhere: bool) -> list[Part[_T]]:
+    holders: dict[Any, int] = {}
+    rest: list[tuple[str, int]] = []
+    for number, (session, items, inherited) in enumerate(parts):
+        for item, is_inherited in zip(items, inherited, strict=True):
+            if everywhere:  # a session and a loaded copy of it are one
+                holders.setdefault((session.id, item.id), number)
+            elif is_inherited:
+                rest.append((item.id, number))
+            else:
+                holders.setdefault(item.id, number)
+    for item_id, number in rest:
+        holders.setdefault(item_id, number)
+    return [
+        Part(
+            session,
+            items,
+            inherited,
+            [
+                place
+                for place, item in enumerate(items)
+                if holders[(session.id, item.id) if everywhere else item.id] == number
+            ],
+        )
+        for number, (session, items, inherited) in enumerate(parts)
+    ]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cyclops_nb.annotations import annotation_of
 from cyclops_nb.messages import (
     AssistantMessage,
     FilePart,
@@ -219,6 +220,8 @@ def _facts(message: Message) -> Iterator[str]:
         yield f"answers {inert(message.call_id, 40)}"
     if "edited_from" in message.metadata:
         yield "edited"
+    for name, text in annotation_of(message).words.items():
+        yield f"{name} {inert(text)}"
 
 
 def _part_lines(message: Message, number: int, part: Part) -> Iterator[Line]:
