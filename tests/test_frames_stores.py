@@ -183,7 +183,7 @@ usage_table(store, by="session")
         assert kernel.run(code).startswith("8\nUsage by session: 2 sessions, 4 runs\n\nsession")
         cell = kernel.send("progress._DELAY = -1; len(messages_frame(store))")
         kinds = {"display_data", "update_display_data", "execute_result"}
-        bar, end, result = [(kind, content["data"]) for kind, content in kernel._messages(cell) if kind in kinds]
+        bar, *_, end, result = [(kind, content["data"]) for kind, content in kernel._messages(cell) if kind in kinds]
         assert bar[0] == "display_data"
         assert "application/vnd.jupyter.widget-view+json" in bar[1]
         assert end[0] == "update_display_data"
