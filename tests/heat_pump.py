@@ -82,6 +82,9 @@ def _script():
         text("A wood stove costs $3,000, but needs 5 m³ of birch a year: about $750. Over ten years", usage=(956, 24),
              finish_reason="length"),
         text("About as loud as a fridge: 45 dB at one metre.", usage=(980, 16)),
+        reply(reasoning("Only the price of gas is asked for."), tool_call("get_price", {"fuel": "gas"}, usage=(990, 18))),
+        text("The market does not answer. The bill says $0.12.", usage=(1020, 20)),
+        text("About 20 years.", usage=(990, 8)),
     ]  # fmt: skip
 
 

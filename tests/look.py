@@ -18,9 +18,11 @@ CELLS = [
     """
 from heat_pump import QUESTION, bills, start_agent
 
-from cyclops_nb import InMemorySessionStore, Session, compare, runs_frame
+from cyclops_nb import InMemorySessionStore, Session, compare, export_notebook, runs_frame, usage_table
 
+%load_ext cyclops_nb
 agent = start_agent()
+fuel = "gas"
 """,
     """
 session = Session("bergen-1", title="Heat pump in Bergen")
@@ -54,6 +56,20 @@ await store.list()
     "session.runs[0]",
     "session.messages[1]",
     "session.usage",
+    """
+%%ask other
+What does a kWh of {fuel} cost?
+""",
+    """
+handle = agent.start("How long does a pump last?", session=other)
+handle
+""",
+    """
+handle.result()
+%sessions
+""",
+    'usage_table(session, other, by="branch")',
+    "export_notebook([session, other], 'exported.ipynb')",
 ]
 """The code cells, of every kind: what they show is in `heat_pump`."""
 NO_KERNELS = ("--KernelSpecManager.ensure_native_kernel=False", "--KernelSpecManager.allowed_kernelspecs=none")

@@ -133,7 +133,7 @@ class TestWithoutKernel:
         """Each output has the words that it was saved with, and no kernel was started."""
         assert trusted.evaluate("fetch('/api/kernels').then((answer) => answer.json())") == []
         drawn = trusted.evaluate(DRAWN)
-        assert len(drawn) == 9
+        assert len(drawn) == 13
         assert drawn == trusted.evaluate(SAVED, saved(notebook))
 
     def test_says_who_spoke_what_the_tools_did_and_what_it_cost(self, trusted):

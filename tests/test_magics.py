@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import look
 import nbformat
 import pytest
 from frontend import WIDGET, FrontEnd
@@ -438,23 +439,12 @@ def executed(folder, server, cells):
     return [[output.data for output in cell.outputs] for cell in notebook.cells]
 
 
-def comparable(outputs):
-    """Return what is shown without ids, times and durations."""
-    known = {}
-    words = re.sub(
-        r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}\b",
-        lambda found: known.setdefault(found[0][:8], f"id{len(known)}"),
-        str(outputs),
-    )
-    return re.sub(r"\d+(\.\d+)? s\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d", "now", words)
-
-
 @pytest.mark.slow
 def test_restart_and_run_all_gives_the_same_picture(tmp_path):
     """A notebook with every kind of cell says the same when it is executed again, and its file has no widget."""
     with ScriptedServer(echo) as server:
         first, second = (executed(tmp_path, server, CELLS) for _ in range(2))
-    assert comparable(first) == comparable(second)
+    assert look.steady(first) == look.steady(second)
     assert [len(outputs) for outputs in first] == [0, 0, 1, 2, 2, 1, 1, 1, 1, 1]
     assert "You said: A story" in read(first[5][0]["text/html"]).text
 
