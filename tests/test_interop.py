@@ -519,6 +519,29 @@ class TestChangedExports:
         assert [len(session.messages) for session in by_id.values()] == [2]
         assert "messages [0] to [4]" in missing[0]
 
+    @pytest.mark.parametrize("taken", [(0, 2), (2, 4), (0, 4), (4, 6)])
+    def test_a_turn_taken_out_of_an_origin_is_out_of_its_forks(self, path, taken):
+        """A fork has what is left of the turns that it shares, and none that its origin went on with alone."""
+        origin = Session("origin")
+        origin.messages += [UserMessage("q0"), AssistantMessage("a1"), UserMessage("q2"), AssistantMessage("a3")]
+        fork = origin.fork()
+        child = fork.fork()
+        origin.messages += [UserMessage("q4"), AssistantMessage("a5")]
+        fork.messages += [UserMessage("of the fork")]
+        child.messages += [UserMessage("of the child")]
+        expected = [m.text for n, m in enumerate(fork.messages[:4]) if not taken[0] <= n < taken[1]]
+        export_notebook([origin, fork, child], path)
+        notebook = read(path)
+        del notebook["cells"][taken[0] + 1 : taken[1] + 1]
+        path.write_text(json.dumps(notebook))
+        by_id, missing = found(path)
+        assert [m.text for m in by_id[fork.id].messages] == [*expected, "of the fork"]
+        assert [m.text for m in by_id[child.id].messages] == [*expected, "of the child"]
+        assert by_id[fork.id].parent.message_count == by_id[child.id].parent.message_count == len(expected)
+        lost = 4 - len(expected)
+        assert len(missing) == (2 if lost else 0)
+        assert all(f"{lost} of messages [0] to [3]" in text for text in missing)
+
     def test_what_was_changed_there_is_not_replaced(self, path):
         """A cell of somebody's own is no less than a notebook of his own."""
         export_notebook(Session("one"), path)

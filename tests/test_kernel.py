@@ -254,7 +254,10 @@ class TestStopButton:
         ],
     )
     def test_in_the_body_of_a_loop_over_a_stream(self, long_kernel, tmp_path, loop):
-        """The stream ends with the loop, so that the next cell can use the session."""
+        """The stream ends with the loop, so that the next cell can use the session.
+
+        A run on the cell's own event loop ends there, once the cell is over: a call that blocks it would come too soon.
+        """
         kernel = long_kernel
         with ScriptedServer([reply(text("half"), gate()), text("again")]) as server:
             kernel.prepare(stop_cell(server, tmp_path))
@@ -262,6 +265,8 @@ class TestStopButton:
             kernel.wait_until_printed(cell, "begun")
             kernel.manager.interrupt_kernel()
             assert kernel.outcome(cell).startswith(("KeyboardInterrupt", "CancelledError"))
+            if loop.startswith("async"):
+                assert kernel.run("while session.busy: await asyncio.sleep(0.01)") == ""
             assert kernel.run("print(agent.run('go on', session=session))") == "again"
             assert kernel.run(LOOK) == "uua completed False True"
 

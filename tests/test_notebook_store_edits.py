@@ -1,5 +1,8 @@
 """Notebooks of sessions that their users edit: texts, whole turns, and cells of their own."""
 
+import itertools
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +15,7 @@ from cyclops_nb.messages import (
     AssistantMessage,
     FilePart,
     ImagePart,
+    ReasoningPart,
     SummaryMessage,
     TextPart,
     ToolCall,
@@ -338,6 +342,60 @@ class TestPartsOfCells:
         edit(path, 0, new, old)
         edit(path, 0, "*file this*", "*file that*")
         assert load(store).messages[0].content == (TextPart("*file that*"), *session.messages[0].content[1:])
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            UserMessage([FilePart(f"{name}.txt", name.encode(), "text/plain") for name in "abc"]),
+            UserMessage(
+                [FilePart("a.txt", b"a", "text/plain"), TextPart("one\n\ntwo"), FilePart("b.txt", b"b", "text/plain")]
+            ),
+            UserMessage([ImagePart(url="https://a.test/1.png"), TextPart("or"), ImagePart(url="https://a.test/2.png")]),
+            UserMessage(
+                [
+                    ImagePart(url="https://a.test/1.png"),
+                    FilePart("a.txt", b"a", "text/plain"),
+                    ImagePart(PNG, media_type="image/png"),
+                ]
+            ),
+            AssistantMessage([ReasoningPart("first"), TextPart("one"), ReasoningPart("second"), TextPart("two")]),
+            AssistantMessage([ReasoningPart("first"), ReasoningPart("second"), TextPart("one")]),
+        ],
+        ids=lambda message: " ".join(part.type for part in message.content),
+    )
+    def test_parts_are_where_they_were_moved_to(self, store, path, message):
+        """In whatever order the blocks of a cell stand, each is the part that it was."""
+        session = Session("study-1")
+        session.messages.append(message)
+        save(store, session)
+        notebook = read(path)
+        first, *blocks = re.findall(r"(?s)<details>.*?</details>|[^\n]+", source(cell_of(notebook, 0)))
+        others = (part for part in message.content if not isinstance(part, TextPart))
+        shown = {block: block if block in {"one", "two", "or"} else next(others) for block in blocks}
+        for order in itertools.permutations(blocks):
+            cell_of(notebook, 0)["source"] = "\n\n".join([first, *order])
+            write(path, notebook)
+            (loaded,) = load(NotebookSessionStore(path.parent)).messages
+            found = [
+                piece
+                for part in loaded.content
+                for piece in (filter(None, part.text.split("\n")) if isinstance(part, TextPart) else [part])
+            ]
+            assert found == [shown[block] for block in order]
+
+    def test_what_a_text_says_in_the_words_of_a_block_is_text(self, store, path):
+        """A file can be taken out though a text quotes its line, in code."""
+        session = Session("study-1")
+        line = "*file a.txt, text/plain, 1 byte*"
+        session.messages.append(UserMessage([TextPart(f"```\n{line}\n```"), FilePart("a.txt", b"a", "text/plain")]))
+        save(store, session)
+        notebook = read(path)
+        cell = cell_of(notebook, 0)
+        assert source(cell).count(line) == 2
+        cell["source"] = source(cell).rpartition("\n\n")[0]
+        write(path, notebook)
+        (message,) = load(store).messages
+        assert message.content == (TextPart(f"```\n{line}\n```"),)
 
     def test_pictures_can_be_put_in(self, store, path, session):
         """A picture that is dragged into a question is part of it."""

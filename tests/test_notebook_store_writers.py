@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from stored import add, load, names, save, say, talk
 
-from cyclops_nb import NotebookSessionStore
+from cyclops_nb import NotebookSessionStore, export_notebook
 from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
 from cyclops_nb.messages import AssistantMessage, UserMessage
 from cyclops_nb.runs import Run
@@ -483,3 +483,24 @@ class TestDelete:
         with pytest.raises(SessionFormatError):
             asyncio.run(store.delete("study-1"))
         assert path.read_text() == text
+
+    def test_leaves_what_is_another_stores(self, store, path, tmp_path):
+        """A notebook that was handed out, and a session under another name, can be deleted by whoever put them there."""
+        session = Session("other")
+        session.messages += [UserMessage("q"), AssistantMessage("a")]
+        asyncio.run(store.save(session))
+        export_notebook(session, tmp_path / "handout.ipynb")
+        for foreign in (path.with_name("other.ipynb"), tmp_path / "handout.ipynb"):
+            path.write_bytes(foreign.read_bytes())
+            with pytest.raises(SessionFormatError):
+                asyncio.run(store.delete("study-1"))
+            assert path.read_bytes() == foreign.read_bytes()
+
+    def test_removes_a_session_that_was_torn(self, store, path):
+        """What cannot be loaded any more, though it is this session, can be given up."""
+        asyncio.run(store.save(talk()))
+        notebook = json.loads(path.read_text())
+        notebook["cells"].append(notebook["cells"][-1])
+        path.write_text(json.dumps(notebook))
+        asyncio.run(store.delete("study-1"))
+        assert not path.exists()

@@ -20,6 +20,7 @@ from cyclops_nb.errors import SessionFormatError, TranscriptError
 from cyclops_nb.family import family
 from cyclops_nb.interop.placing import Placing, Thread
 from cyclops_nb.interop.run_record import MEDIA_TYPE, VERSION, RunRecord
+from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.document import Document, parse
 from cyclops_nb.stores.notebooks.reading import EXPORT, read, read_export
@@ -129,19 +130,23 @@ def _made(thread: Thread, missing: list[MissingPiece]) -> Session:
 
 
 def _exported(document: Document, where: str) -> FoundSessions:
-    parts = read_export(document, where)
-    shared = {part.session.id: part.shared for part in parts}
+    parts = {part.session.id: part for part in read_export(document, where)}
     missing = []
-    sessions = {branch.value.id: branch.value for branch in family(part.session for part in parts)}
-    for session in sessions.values():  # each behind its origin, which is whole by then
-        count, origin = shared[session.id], sessions.get(session.parent.session_id) if session.parent else None
-        held = origin.messages[:count] if origin is not None and origin is not session else []
-        session.messages[:0] = held
-        if len(held) < count:
-            text = f"messages [{len(held)}] to [{count - 1}] of session {session.id!r} stood in its origin, above"
-            number = next(part.cell for part in parts if part.session is session)
-            missing.append(MissingPiece(number, session.id, text))
-    result = FoundSessions(sessions[part.session.id] for part in parts)
+    lines: dict[str, dict[int, Message]] = {}  # of each session, by the index that messages had when it was written
+    for branch in family(part.session for part in parts.values()):  # each behind its origin, which is whole by then
+        session, part = branch.value, parts[branch.value.id]
+        origin = lines.get(session.parent.session_id, {}) if session.parent else {}
+        held = {index: message for index, message in origin.items() if index < part.shared}
+        lines[session.id] = held | dict(zip(part.indices, session.messages, strict=True))
+        session.messages[:0] = held.values()
+        lost = part.shared - len(held)
+        if lost > 0:
+            text = f"{lost} of messages [0] to [{part.shared - 1}] of session {session.id!r} stood in its origin, above"
+            missing.append(MissingPiece(part.cell, session.id, text))
+            if session.parent is not None:
+                left = max(session.parent.message_count - lost, 0)
+                session.parent = session.parent.model_copy(update={"message_count": left})
+    result = FoundSessions(part.session for part in parts.values())
     result.missing = tuple(missing)
     return result
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cyclops_nb.errors import TranscriptError
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo
@@ -25,11 +26,10 @@ from cyclops_nb.stores.folder_store import FolderStore, conflict, not_found
 from cyclops_nb.stores.lines import Record, encode
 from cyclops_nb.stores.notebooks.arranging import FootWriter, arranged
 from cyclops_nb.stores.notebooks.cells import cell_id, message_cell
-from cyclops_nb.stores.notebooks.document import parse
 from cyclops_nb.stores.notebooks.foot import RunTexts, foot_cell
 from cyclops_nb.stores.notebooks.layout import Layout, extended, layout_of
 from cyclops_nb.stores.notebooks.listing import info_in
-from cyclops_nb.stores.notebooks.reading import Reading, session_cells
+from cyclops_nb.stores.notebooks.reading import Reading
 from cyclops_nb.stores.notebooks.reading import read as read_notebook
 
 __all__ = ["NotebookSessionStore"]
@@ -233,17 +233,18 @@ class NotebookSessionStore(FolderStore[_Seen]):
             )
 
     def _delete(self, session_id: str) -> None:
-        """Remove the notebook of a session; one that holds none is somebody else's, and stays.
+        """Remove the notebook of a session; one that does not hold it is somebody else's, and stays.
 
         Raises
         ------
         SessionFormatError
-            If it holds no session.
+            If it does not hold the session, or is damaged.
         """
         path = self._folder.path(session_id)
         found = read(path)
         if found is not None and found[0]:
-            next(session_cells(parse(found[0], repr(str(path))), repr(str(path))), None)
+            with contextlib.suppress(TranscriptError):  # it is this session, which an edit has torn
+                read_notebook(found[0], session_id, repr(str(path)))
         super()._delete(session_id)
 
     def _info(self, entry: Entry) -> SessionInfo | None:

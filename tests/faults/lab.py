@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import http.client
 import signal
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from faults import stepping
 from faults.stepping import Injector, interrupt_main
@@ -68,6 +70,7 @@ class Lab:
 
     def __enter__(self):
         self.server = ScriptedServer(self.workload).start()
+        self.address = urlsplit(self.server.base_url).netloc
         self.loop = asyncio.new_event_loop()
         self.run_loop = self.loop if self.form.startswith("a") else portal()._loop
         self.log = Log()
@@ -133,7 +136,15 @@ class Lab:
         return outcome
 
     def _asked(self):
-        """Return how many requests the server has not refused: those cost tokens."""
+        """Return how many requests the server has not refused: those cost tokens.
+
+        One that was sent and given up at once may not have been read yet. The server reads it before it answers one
+        that comes after it on another connection.
+        """
+        connection = http.client.HTTPConnection(self.address, timeout=_PATIENCE)
+        with contextlib.closing(connection):
+            connection.request("GET", "/v1/models")
+            connection.getresponse().read()
         return sum(request.status is None or request.status < 400 for request in self.server.completions)
 
     def _arguments(self, outcome):

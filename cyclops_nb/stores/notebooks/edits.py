@@ -2,7 +2,7 @@
 
 What was not edited needs no understanding: each line of the old source is known, with the line of text that it stands
 for. Only changed lines are read as Markdown. Reasoning, calls, files and images stand in a cell as blocks: each is
-there unchanged, or gone; a tool's result cannot be edited at all.
+there unchanged, moved, or gone; a tool's result cannot be edited at all.
 """
 
 from __future__ import annotations
@@ -114,28 +114,32 @@ def _found(message: Message, pieces: Sequence[_Piece], lines: Sequence[str]) -> 
     TranscriptError
         If a block was changed.
     """
+    missing = [piece for piece in pieces if piece.is_block]
     found: list[_Piece] = []
     place = 0
-    missing = []
-    for block in (piece for piece in pieces if piece.is_block):
-        wanted = block.key.split("\n")
-        starts = (start for start in range(place, len(lines)) if lines[start] == wanted[0])
-        start = next((start for start in starts if lines[start : start + len(wanted)] == wanted), None)
-        if start is None:
-            missing.append(wanted)
-            continue
-        found += [_Piece(line, None) for line in lines[place:start]]
-        found.append(block)
-        place = start + len(wanted)
-    found += [_Piece(line, None) for line in lines[place:]]
+    while place < len(lines):
+        block = next((block for block in missing if _begins(lines, place, block)), None)
+        if block is None:
+            found.append(_Piece(lines[place], None))
+            place += 1
+        else:
+            missing.remove(block)
+            found.append(block)
+            place += block.key.count("\n") + 1
     changed = {piece.key for piece in found} - {piece.key for piece in pieces}
-    for wanted in missing:
+    for wanted in (block.key.split("\n") for block in missing):
         if any(_is_of(wanted, line, message) for line in changed):
             raise TranscriptError(
-                f"{_name(wanted)!r} was changed in the cell, but reasoning, calls, files and images can only be taken "
-                "out whole; undo that"
+                f"{_name(wanted)!r} was changed in the cell, but reasoning, calls, files and images can only be moved "
+                "or taken out whole; undo that"
             )
     return found
+
+
+def _begins(lines: Sequence[str], place: int, block: _Piece) -> bool:
+    """Whether the lines of a block stand at a place."""
+    wanted = block.key.split("\n") if block.key.startswith(lines[place]) else ()
+    return bool(wanted) and list(lines[place : place + len(wanted)]) == wanted
 
 
 def _is_of(block: Sequence[str], line: str, message: Message) -> bool:
@@ -167,11 +171,26 @@ def _content(message: Message, old: list[_Piece], lines: list[str], attachments:
             for piece in old[i:j]:
                 found.keep(piece)
         else:
-            lines = [piece.key for piece in new[k:m]]
-            found.change(old, i, j, _without_header(lines, may_begin=k == 0 and not has_header))
+            for some in _changed(new[k:m], may_begin=k == 0 and not has_header):
+                if isinstance(some, _Piece):
+                    found.keep(some)
+                else:
+                    found.change(old, i, j, some)
     for piece in tail:
         found.keep(piece)
     return tuple(_parts(message, found.runs, attachments))
+
+
+def _changed(pieces: Sequence[_Piece], *, may_begin: bool) -> Iterator[_Piece | list[str]]:
+    """Yield the blocks among changed pieces, and the lines between them without the blank ones that part them."""
+    for is_block, group in groupby(pieces, key=lambda piece: piece.is_block):
+        some = list(group)
+        if is_block:
+            yield from some
+            continue
+        lines = _without_header([piece.key for piece in some], may_begin=may_begin)
+        lines = lines if some[0] is pieces[0] else _stripped(lines, 0)
+        yield lines if some[-1] is pieces[-1] else _stripped(lines, -1)
 
 
 def _without_header(lines: list[str], *, may_begin: bool) -> list[str]:

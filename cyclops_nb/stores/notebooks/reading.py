@@ -142,6 +142,8 @@ class Exported(NamedTuple):
     """A session in a notebook to hand out."""
 
     session: Session
+    indices: list[int]
+    """Where each of its messages stood in it when it was written."""
     shared: int
     """How many messages, from the first, stand in its origin alone."""
     cell: int
@@ -161,9 +163,10 @@ def read_export(document: Document, where: str) -> list[Exported]:
         )
     found = []
     for group in groups[:-1]:
-        session = _read(document, group, None, where).session
+        reading = _read(document, group, None, where)
         shared = group["head"][0][1].get("shared", 0) if group["head"] else 0
-        found.append(Exported(session, shared if type(shared) is int else 0, group["foot"][0][0]))
+        indices = [cell.index for cell in reading.cells]
+        found.append(Exported(reading.session, indices, shared if type(shared) is int else 0, reading.foot))
     return found
 
 
