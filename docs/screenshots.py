@@ -46,7 +46,7 @@ def region(page: Any, first: Any, last: Any, *, margin: int = 10) -> bytes:
 def jupyterlab(browser: Any, notebook: Any, folder: Path) -> None:
     """Make the pictures of JupyterLab: light, dark after a switch of the theme, and not trusted."""
     trusted, sent = look.save(notebook, folder)
-    with Lab(folder, look.EXPOSED, *look.NO_KERNELS) as address:
+    with Lab(folder, *look.NO_KERNELS) as address:
         page = look.open_without_kernel(browser, address, trusted, width=WIDTH)
         for kind in ("reasoning", "call"):
             cell(page, SESSION).locator(f".cy-{kind}").first.evaluate("it => it.open = true")

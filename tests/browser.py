@@ -15,6 +15,17 @@ from pathlib import Path
 
 SCREENSHOTS = Path(os.environ.get("CYCLOPS_NB_SCREENSHOTS", "/tmp/cyclops-nb-screenshots"))  # noqa: S108
 SECONDS = 180
+# what JupyterLab draws says "idle" also before it has a kernel, and cells that are run then are forgotten
+IS_READY = """
+() => {
+  const kernel = jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;
+  return kernel && kernel.connectionStatus === "connected" && kernel.status === "idle";
+}
+"""
+ALL_HAVE_RUN = """
+() => jupyterapp.shell.currentWidget.content.widgets
+  .every((cell) => cell.model.type !== "code" || cell.model.executionCount && cell.model.executionState === "idle")
+"""
 
 
 @contextlib.contextmanager
@@ -44,7 +55,7 @@ class Lab:
 
     def __enter__(self):
         command = [
-            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={self._port}",
+            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser", f"--port={self._port}",
             "--IdentityProvider.token=", "--ServerApp.password=", f"--ServerApp.root_dir={self._folder}",
             *self._options,
         ]  # fmt: skip
@@ -71,7 +82,7 @@ def open_notebook(browser, address, path, asked=None, **settings):
         watch(page, asked)
     page.goto(f"{address}/lab/tree/{path}?reset")
     page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=SECONDS * 1000)
-    page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=SECONDS * 1000)
+    page.wait_for_function(IS_READY, timeout=SECONDS * 1000)
     return page
 
 
@@ -84,28 +95,18 @@ def watch(page, asked):
 
 def begin_all(page):
     """Begin to run all cells of the notebook that is open."""
-    page.locator(".jp-NotebookPanel .jp-Cell").first.click()
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.locator('.lm-Menu-item[data-command="runmenu:run-all"]:not(.lm-mod-disabled)').click()
+    page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells') }")
 
 
-def run_all(page, address):
-    """Run all cells of the notebook that is open, and wait until they have run."""
+def run_all(page):
+    """Run all cells of the notebook that is open, and wait until each has run."""
     begin_all(page)
-    wait_until(lambda: states(address) == {"busy"})
-    wait_until(lambda: all(states(address) == {"idle"} for _ in range(20)))  # also between two cells
+    page.wait_for_function(ALL_HAVE_RUN, timeout=SECONDS * 1000)
 
 
 def code_cells(path):
     """Return the code cells of a notebook file."""
     return [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
-
-
-def states(address):
-    """Return what the kernels do, asked with a pause, since an idle kernel may be about to get the next cell."""
-    time.sleep(0.1)
-    with urllib.request.urlopen(f"{address}/api/kernels", timeout=10) as answer:  # noqa: S310 - an address of ours
-        return {kernel["execution_state"] for kernel in json.load(answer)}
 
 
 def answers(address):

@@ -74,7 +74,6 @@ handle.result()
 """The code cells, of every kind: what they show is in `heat_pump`."""
 NO_KERNELS = ("--KernelSpecManager.ensure_native_kernel=False", "--KernelSpecManager.allowed_kernelspecs=none")
 """Options of a JupyterLab on a machine that has no kernel for the notebook."""
-EXPOSED = "--expose-app-in-browser"
 
 
 def executed(folder):
@@ -98,13 +97,13 @@ def outputs(notebook):
 
 _CHANCE = re.compile(
     r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00)?|"
-    r"(?:<|&lt;)?\d+\.\d+ s\b|(?<=\"duration\": )[\d.e-]+|(?<![$\w.])\d\.\d{3,}(?:e-\d+)?"
+    r"(?:<|&lt;)?(?:\d+ min )?\d+(?:\.\d+)? s\b(?: \([+−][^)]* s\))?|(?<=\"duration\": )[\d.e-]+|(?<![$\w.])\d+\.\d{3,}(?:e-\d+)?"
 )
 
 
 def steady(shown):
-    """Return outputs as texts without what differs from run to run: random ids, moments and durations, and their widths."""
-    return [re.sub(" +", " ", _CHANCE.sub("~", json.dumps(cell, indent=1))) for cell in shown]
+    """Return outputs as texts without what differs from run to run: random ids, moments, durations and how they differ, and widths."""
+    return [re.sub(" +", " ", _CHANCE.sub("~", json.dumps(cell, indent=1, ensure_ascii=False))) for cell in shown]
 
 
 def save(notebook, folder):

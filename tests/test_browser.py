@@ -57,7 +57,7 @@ class TestJupyterLab:
         shutil.copy(quickstart_path(), target)
         with Lab(tmp_path) as address:
             page = open_notebook(chromium, address, "quickstart.ipynb")
-            run_all(page, address)
+            run_all(page)
             page.keyboard.press("Control+s")
             wait_until(lambda: code_cells(target)[-1]["outputs"])
             page.screenshot(path=SCREENSHOTS / "jupyterlab.png")

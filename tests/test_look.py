@@ -67,7 +67,7 @@ def lab(notebook, tmp_path_factory):
     """A JupyterLab with the notebook, on a machine that has no kernel for it: its address, and what the notebooks are called."""
     folder = tmp_path_factory.mktemp("lab")
     names = look.save(notebook, folder)
-    with Lab(folder, look.EXPOSED, *look.NO_KERNELS) as address:
+    with Lab(folder, *look.NO_KERNELS) as address:
         yield address, *names
 
 
