@@ -309,7 +309,9 @@ class TestObjectsThatShowThemselves:
         assert "not as PNG or JPEG" in message
 
     @pytest.mark.parametrize(
-        "shown", [display.SVG(data=SVG), Shown(svg=SVG), Shown(mimebundle={"image/svg+xml": SVG})], ids=repr
+        "shown",
+        [display.SVG(data=SVG), Shown(svg=SVG), Shown(mimebundle={"image/svg+xml": SVG})],
+        ids=["of IPython", "method", "bundle"],
     )
     def test_as_svg(self, shown):
         """SVG is refused with the two ways there are, as input and as a result."""
