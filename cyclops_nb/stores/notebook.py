@@ -52,6 +52,8 @@ class _Seen:
     """What is read in the first cell."""
     is_clean: bool = True
     """Whether all of ours stands as this store would write it; not so where something was edited."""
+    has_note: bool = False
+    """Whether the last cell holds something of the user's, which must not go with it."""
 
 
 class NotebookSessionStore(FolderStore[_Seen]):
@@ -119,7 +121,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
     def _saved_as_addition(self, session: Session, record: Record) -> bool:
         """Save what is new alone, if all else stands in the file already: each run begins with a save."""
         seen = self._seen.get(session.id)
-        if seen is None or not seen.is_clean or seen.record.created_at != session.created_at:
+        if seen is None or not seen.is_clean or seen.has_note or seen.record.created_at != session.created_at:
             return False
         count = seen.record.info.message_count
         if seen.head != _head(session) or _digest(session.messages[:count]).digest() != seen.digest.digest():
@@ -180,7 +182,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
             raise not_found(session.id, path)
         _, record = seen.record.addition(session, messages, 0)
         self._warn_of_open_tab(path, session.id, notes)
-        if seen.head == _head(session) and self._extend(session, messages, record, seen):
+        if seen.head == _head(session) and not seen.has_note and self._extend(session, messages, record, seen):
             return
         reading, stamp = self._standing(path, session.id)
         if reading is None:
@@ -286,6 +288,7 @@ def _seen_in(reading: Reading, data: bytes, info: os.stat_result) -> _Seen:
         RunTexts(),
         _head(session),
         is_clean=not reading.is_edited and not reading.head_is_edited and reading.head is not None,
+        has_note=bool(reading.added.get(reading.foot)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
-from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, own_cell
+from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, note_cell, own_cell
 from cyclops_nb.stores.notebooks.document import FORMAT, KEY, VERSION, source_of
 from cyclops_nb.stores.notebooks.foot import NEW_FOOT, Foot
 from cyclops_nb.stores.notebooks.layout import LastCell, Layout, laid_out
@@ -105,13 +105,21 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
     own = reading.own
     ids = {str(cell.get("id")) for number, cell in enumerate(document.cells) if number not in own}
     places = _matched(reading, session.messages)
-    theirs = _their_cells(reading, places)
+    head_stands = _head_stands(session, reading)
+    notes = {
+        number: [_Cell(note_cell(style, cell_id("note", ids), text, document.cells[number].get("attachments")))]
+        for number, text in reading.added.items()
+        if text and not (number == reading.head and head_stands)
+    }
+    theirs = _their_cells(reading, places, notes)
 
     def name(number: int | None, wanted: str) -> str:
         return cell_id(str(wanted if number is None else document.cells[number].get("id", wanted)), ids)
 
     head_name, foot_name = name(reading.head, "head"), name(reading.foot, "foot")
-    cells = [*theirs.first, _old_or_new_head(style, session, reading, head_name), *theirs.behind[-1]]
+    old_head = None if reading.head is None else _without_note(document.cells[reading.head], reading.head in notes)
+    head = document.cell_text(reading.head or 0) if head_stands else _head(style, session, head_name, old_head)
+    cells = [*theirs.first, _Cell(head, reading.head), *theirs.behind[-1]]
     for index, (message, place) in enumerate(zip(session.messages, places, strict=True)):
         number = None if place is None else reading.cells[place].number
         cell_name = name(number, message.id)
@@ -121,7 +129,7 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
             old = None if number is None else document.cells[number]
             cells.append(_Cell(message_cell(style, message, index, cell_name, old), number))
         cells += theirs.behind[index]
-    last = LastCell.of(document.cells[reading.foot], foot_name)
+    last = LastCell.of(_without_note(document.cells[reading.foot], reading.foot in notes), foot_name)
     before, behind, rest = _joined(reading, cells, theirs.last)
     return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids)
 
@@ -150,7 +158,7 @@ class _Theirs(NamedTuple):
     """Behind all of ours."""
 
 
-def _their_cells(reading: Reading, places: Sequence[int | None]) -> _Theirs:
+def _their_cells(reading: Reading, places: Sequence[int | None], notes: Mapping[int, list[_Cell]]) -> _Theirs:
     document = reading.document
     new_index = {place: index for index, place in enumerate(places) if place is not None}
     place_of = {cell.number: place for place, cell in enumerate(reading.cells)}
@@ -159,11 +167,13 @@ def _their_cells(reading: Reading, places: Sequence[int | None]) -> _Theirs:
     for number in range(len(document.cells)):
         if number == reading.head:
             anchor = found.behind[-1]
+            anchor += notes.get(number, [])
         elif number in place_of:
             # what stood behind a message that is gone stays behind the one before it
             index = new_index.get(place_of[number], index)
             anchor = found.behind[index]
         elif number == reading.foot:
+            anchor += notes.get(number, [])
             anchor = found.last
         else:
             anchor.append(_Cell(document.cell_text(number), number))
@@ -173,15 +183,19 @@ def _their_cells(reading: Reading, places: Sequence[int | None]) -> _Theirs:
     return found
 
 
-def _old_or_new_head(style: Style, session: Session, reading: Reading, name: str) -> _Cell:
-    document, stored = reading.document, reading.session
+def _head_stands(session: Session, reading: Reading) -> bool:
+    """Whether the first cell says what is true."""
     if reading.head is None:
-        return _Cell(_head(style, session, name))
-    old = document.cells[reading.head]
-    is_same = source_of(old) == "\n".join(head_lines(session))
+        return False
+    source, lines = source_of(reading.document.cells[reading.head]), head_lines(session)
     if reading.head_is_edited:
-        is_same = (stored.title, stored.parent) == (session.title, session.parent)
-    return _Cell(document.cell_text(reading.head) if is_same else _head(style, session, name, old), reading.head)
+        return reading.session.title == session.title and lines[-1] in source.split("\n")
+    return source == "\n".join(lines)
+
+
+def _without_note(cell: dict[str, Any], has_note: bool) -> dict[str, Any]:
+    """Return a cell of ours without the images of what the user has written into it."""
+    return {key: value for key, value in cell.items() if key != "attachments"} if has_note else cell
 
 
 def _joined(reading: Reading, cells: list[_Cell], behind: list[_Cell]) -> tuple[str, tuple[str, str], str]:

@@ -41,6 +41,7 @@ __all__ = [
     "head_lines",
     "message_cell",
     "message_lines",
+    "note_cell",
     "own_cell",
 ]
 
@@ -110,6 +111,18 @@ def own_cell(
     if style.ids:
         cell["id"] = style.text(name)
     return style.cell(cell)
+
+
+def note_cell(style: Style, name: str, text: str, attachments: Mapping[str, Any] | None) -> str:
+    """Return the text of a Markdown cell of the user's; for the other parameters see `own_cell`."""
+    # its characters are the user's: nbformat splits lines at more of them than we write
+    source = text.splitlines(keepends=True) if style.splits_lines else text
+    cell = {"cell_type": "markdown", "metadata": {}, "source": source}
+    if attachments:
+        cell["attachments"] = attachments
+    if style.ids:
+        cell["id"] = name
+    return style.cell({key: style.text(value, 3) for key, value in cell.items()})
 
 
 def message_cell(style: Style, message: Message, index: int, name: str, old: Mapping[str, Any] | None = None) -> str:

@@ -17,13 +17,13 @@ from cyclops_nb.render.words import UNKNOWN, count, error_words, moment, money, 
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo
-from cyclops_nb.stores.notebooks.cells import own_cell
+from cyclops_nb.stores.notebooks.cells import fingerprint, own_cell
 from cyclops_nb.stores.notebooks.document import VERSION
 from cyclops_nb.stores.notebooks.markdown import fenced, inert
 from cyclops_nb.stores.notebooks.portable import portable, settled
 from cyclops_nb.stores.notebooks.style import Style
 
-__all__ = ["NEW_FOOT", "SUMMARY", "Foot", "RunTexts", "foot_cell", "placed"]
+__all__ = ["NEW_FOOT", "SUMMARY", "Foot", "RunTexts", "foot_cell", "foot_lines", "placed"]
 
 SUMMARY = "summary"
 """The key under which stands what a list tells, and at which byte: behind an edit by hand that is another one."""
@@ -109,15 +109,17 @@ def foot_cell(  # noqa: PLR0917 - what a cell is made of
     configs = session.model_dump(mode="json", include={"configs"})["configs"]
     rest = json.loads(head)
     unknown = {name: value for name, value in rest.items() if name not in Session.model_fields}
+    lines = list(foot_lines(session, info))
     data = {
         "configs": style.text([{"key": key, "settings": portable(config)} for key, config in configs.items()], 5),
+        "hash": style.text(fingerprint("\n".join(lines)), 5),
         "kind": style.text("foot", 5),
         "runs": _RECORDS,
         "session": style.text(portable(rest, rest["metadata"], unknown, session.parent), 5),
         SUMMARY: _BEGIN + style.object(dict(sorted(told.items())), 5),
         "version": style.text(VERSION, 5),
     }
-    text = own_cell(style, name, list(_lines(session, info)), data, old)
+    text = own_cell(style, name, lines, data, old)
     return Foot(text, runs.of(session.runs, style))
 
 
@@ -129,8 +131,8 @@ def placed(foot: Foot, start: int) -> list[bytes]:
     return [*pieces, behind.replace(_PLACE, str(start + sum(map(len, pieces))), 1).encode()]
 
 
-def _lines(session: Session, info: SessionInfo) -> Iterator[str]:
-    """Yield what is read in the cell."""
+def foot_lines(session: Session, info: SessionInfo) -> Iterator[str]:
+    """Yield the source of the last cell, line by line; for the parameters see `foot_cell`."""
     runs = session.runs
     complete = all(run.usage_complete for run in runs)
     usage, cost = spent(info.usage, info.cost, complete=complete)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,12 +11,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from cyclops_nb.errors import SessionFormatError, TranscriptError
 from cyclops_nb.messages import AnyMessage, AssistantMessage, Message, ToolMessage
 from cyclops_nb.session import Session
+from cyclops_nb.stores.notebooks.added_text import added_to_foot, read_head
 from cyclops_nb.stores.notebooks.cells import HEADER, fingerprint, head_lines
 from cyclops_nb.stores.notebooks.document import VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
-from cyclops_nb.stores.notebooks.markdown import SourceLine
 from cyclops_nb.stores.notebooks.portable import plain
-from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import find_problems
 
 __all__ = ["EXPORT", "Exported", "MessageCell", "Reading", "read", "read_export", "session_cells"]
@@ -58,6 +56,8 @@ class Reading:
     head_is_edited: bool = False
     foot: int = 0
     """The number of the last cell of ours."""
+    added: dict[int, str] = field(default_factory=dict)
+    """What the user has written into the first and the last cell of ours, by their numbers."""
     is_edited: bool = False
     """Whether anything of ours is other than it was written."""
 
@@ -181,9 +181,12 @@ def _read(document: Document, found: _Cells, session_id: str | None, where: str)
     reading = Reading(document, session, foot=foot)
     session.messages = _messages(document, found["message"], reading, where)
     _check_structure(reading, count, where)
+    for number, data in found["head"][:1]:
+        _read_head(reading, number, data)
+    source = source_of(document.cells[foot])
+    if fingerprint(source) != foot_data.get("hash"):
+        reading.added[foot] = added_to_foot(session, source)
     _part_from_parent(reading)
-    if found["head"]:
-        _read_head(reading, *found["head"][0])
     return reading
 
 
@@ -373,8 +376,7 @@ def _read_head(reading: Reading, number: int, data: Mapping[str, Any]) -> None:
     if fingerprint(source) == data.get("hash"):
         return
     reading.head_is_edited = True
-    title = source.split("\n")[0]
-    if title.startswith("# ") and title != head_lines(reading.session)[0]:
+    title, reading.added[number] = read_head(reading.session, source)
+    if title != reading.session.title:
         reading.is_edited = True
-        (text,) = raw_lines([SourceLine(title.removeprefix("# "), None)], "")
-        reading.session.title = html.unescape(text).strip() or None
+        reading.session.title = title
