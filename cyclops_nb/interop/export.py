@@ -134,7 +134,7 @@ def _cells(sessions: list[Session], style: Style) -> bytes:
         shared = _shared(branch, known)
         cells = [_head(style, session, shared, cell_id(f"head-{session.id}", ids))]
         cells += [
-            message_cell(style, message, index, cell_id(message.id, ids))
+            message_cell(style, message, index, cell_id(message.id, ids), session.id)
             for index, message in enumerate(session.messages)
             if index >= shared
         ]

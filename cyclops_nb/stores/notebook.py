@@ -203,7 +203,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
             style, ids = seen.layout.style, set(seen.layout.ids)
             start = seen.record.info.message_count
             cells = [
-                message_cell(style, message, start + place, cell_id(message.id, ids))
+                message_cell(style, message, start + place, cell_id(message.id, ids), session.id)
                 for place, message in enumerate(messages)
             ]
             runs = seen.runs.copy()

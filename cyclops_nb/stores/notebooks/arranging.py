@@ -66,7 +66,8 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     names = [cell_id(wanted, ids) for wanted in ("head", "foot")]
     cells = [_head(style, session, names[0])]
     cells += [
-        message_cell(style, message, index, cell_id(message.id, ids)) for index, message in enumerate(session.messages)
+        message_cell(style, message, index, cell_id(message.id, ids), session.id)
+        for index, message in enumerate(session.messages)
     ]
     last = LastCell(names[1], NEW_FOOT)
     data = {"created_at": session.model_dump(mode="json")["created_at"], "id": session.id, "version": VERSION}
@@ -102,9 +103,9 @@ def _head(style: Style, session: Session, name: str, old: dict[str, Any] | None 
 def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layout:
     document = reading.document
     style = document.style
-    own = reading.own
-    ids = {str(cell.get("id")) for number, cell in enumerate(document.cells) if number not in own}
     places = _matched(reading, session.messages)
+    gone = {reading.cells[place].number for place in set(range(len(reading.cells))).difference(places)}
+    ids = document.names(number for number in range(len(document.cells)) if number not in gone)
     head_stands = _head_stands(session, reading)
     notes = {
         number: [_Cell(note_cell(style, cell_id("note", ids), text, document.cells[number].get("attachments")))]
@@ -114,7 +115,8 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
     theirs = _their_cells(reading, places, notes)
 
     def name(number: int | None, wanted: str) -> str:
-        return cell_id(str(wanted if number is None else document.cells[number].get("id", wanted)), ids)
+        old = None if number is None else document.cells[number].get("id")
+        return cell_id(wanted, ids) if old is None else str(old)
 
     head_name, foot_name = name(reading.head, "head"), name(reading.foot, "foot")
     old_head = None if reading.head is None else _without_note(document.cells[reading.head], reading.head in notes)
@@ -127,7 +129,7 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
             cells.append(_Cell(document.cell_text(reading.cells[place].number), number))
         else:
             old = None if number is None else document.cells[number]
-            cells.append(_Cell(message_cell(style, message, index, cell_name, old), number))
+            cells.append(_Cell(message_cell(style, message, index, cell_name, session.id, old), number))
         cells += theirs.behind[index]
     last = LastCell.of(_without_note(document.cells[reading.foot], reading.foot in notes), foot_name)
     before, behind, rest = _joined(reading, cells, theirs.last)

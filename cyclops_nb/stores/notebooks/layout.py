@@ -132,6 +132,6 @@ def layout_of(reading: Reading) -> Layout:
         at += len(text[last:place].encode())
         last = place
         places.append(at)
-    ids = {str(cell.get("id")) for cell in document.cells}
+    ids = document.names(range(len(document.cells)))
     cell = document.cells[number]
     return Layout((), Spots(*places), document.style, ids, LastCell.of(cell, str(cell.get("id", "foot"))))

@@ -13,7 +13,7 @@ from cyclops_nb.messages import AnyMessage, AssistantMessage, Message, ToolMessa
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.added_text import added_to_foot, read_head
 from cyclops_nb.stores.notebooks.cells import HEADER, fingerprint, head_lines
-from cyclops_nb.stores.notebooks.document import VERSION, Document, parse, source_of
+from cyclops_nb.stores.notebooks.document import NAME, VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
 from cyclops_nb.stores.notebooks.portable import plain
 from cyclops_nb.transcript import find_problems
@@ -173,6 +173,7 @@ def read_export(document: Document, where: str) -> list[Exported]:
 def _read(document: Document, found: _Cells, session_id: str | None, where: str) -> Reading:
     foot, foot_data = _foot(found["foot"], where)
     session = _session(foot_data, session_id, f"{where}, cells[{foot}],")
+    _refuse_foreign(found["message"], session, where)
     _refuse_doubles(found["message"], where)
     summary = foot_data.get("summary")
     count = summary.get("message_count") if isinstance(summary, Mapping) else None
@@ -195,7 +196,7 @@ def _foot(found: Sequence[tuple[int, Mapping[str, Any]]], where: str) -> tuple[i
         raise TranscriptError(f"{where} lacks the last cell of the session, which holds its runs and settings: {_UNDO}")
     if len(found) > 1:
         raise TranscriptError(
-            f"{where}, cells[{found[1][0]}], is a second copy of the session's last cell, cells[{found[0][0]}]: {_UNDO}"
+            f"{where}, cells[{found[1][0]}], is a second last cell of a session, beside cells[{found[0][0]}]: {_UNDO}"
         )
     return found[0]
 
@@ -230,10 +231,21 @@ def _damage(where: str, error: Exception) -> SessionFormatError:
     )
 
 
+def _refuse_foreign(cells: Sequence[tuple[int, Mapping[str, Any]]], session: Session, where: str) -> None:
+    """Raise if a message was pasted from another session's notebook: nobody has said it here."""
+    for number, data in cells:
+        if (name := data.get("session", session.id)) != session.id:
+            raise TranscriptError(
+                f"{where}, cells[{number}] (message {data.get('index')!r}) is of the session {str(name)[:_SHOWN]!r}, "
+                f"not of {session.id!r}: take the cell out, and to have its message here as well, add it to "
+                "session.messages; the file was left untouched"
+            )
+
+
 def _refuse_doubles(cells: Sequence[tuple[int, Mapping[str, Any]]], where: str) -> None:
     names: dict[Any, int] = {}
     for number, data in cells:
-        first = names.setdefault(str(data.get("cell")), number)
+        first = names.setdefault(str(data.get(NAME)), number)
         if first != number:
             raise TranscriptError(
                 f"{where}, cells[{number}], is a second copy of the message in cells[{first}] (index "
