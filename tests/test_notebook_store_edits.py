@@ -176,6 +176,21 @@ class TestLines:
         message = with_text(store, path, text, lambda text: text.replace("last", "more\nlines"))
         assert message.text == "$5 to $6\r\n<b>\u2028\x0b\rkept `<i>`  \n\nmore\nlines"
 
+    @pytest.mark.parametrize(
+        "unseen", [*"\u2066\u202b\u2028\u2029\x85\x0c\x1b\x00\x7f\u200f\ufeff", "⟨U+2066⟩", "␛", "⟨U+2066⟩\u2066␛\x1b"]
+    )
+    @pytest.mark.parametrize("around", ["{}", "```\n{}\n```", "`{}`", "- ```\n  {}\n  ```"])
+    def test_what_is_not_seen_stays_in_a_changed_line(self, store, path, unseen, around):
+        """The character is there again, and what only looks like what is shown for it stays what it is."""
+        text = around.format(f"ab{unseen}cd typo here") + "\nsecond"
+        message = with_text(store, path, text, lambda text: text.replace("typo", "edit"))
+        assert message.text == text.replace("typo", "edit")
+
+    def test_names_of_characters_that_are_written_anew(self, store, path):
+        """What stands for a character of the text is that character in a line that is put in; any other is what it says."""
+        message = with_text(store, path, "a\u2066b", lambda text: f"{text}\nc⟨U+2066⟩d ⟨U+2067⟩ ␛")
+        assert message.text == "a\u2066b\nc\u2066d ⟨U+2067⟩ ␛"
+
     def test_changed_lines_are_read(self, store, path):
         """What was escaped in a changed line is what it stands for."""
         text = "from $5 to $6 with <b> and `<i>` ![x](y)"
