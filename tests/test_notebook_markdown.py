@@ -361,7 +361,10 @@ class TestWayBack:
         whole = f"{before}{text} end"
         lines = [line for line in source_lines(whole) if line.raw is not None]
         lines[-1] = SourceLine(lines[-1].source, None)
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", "".join(line.source for line in lines))
+        assert not re.search(
+            "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]",
+            "".join(line.source for line in lines),
+        )
         assert "".join(raw_lines(lines, whole)) == whole
 
 

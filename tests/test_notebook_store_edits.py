@@ -159,6 +159,57 @@ class TestEditedText:
         add(store, loaded, [])
         assert load(NotebookSessionStore(path.parent)).title == loaded.title
 
+    @moderate
+    @given(
+        title=st.lists(
+            st.sampled_from(
+                [
+                    *"a#*_[]:!&;\u200b\u200f\u2028\x1b\x85",
+                    "x" * 300,
+                    "&lt;",
+                    "&amp;",
+                    "<b>",
+                    "$",
+                    "⟨U+200B⟩",
+                    "␛",
+                    "![",
+                    "```",
+                    "é b",
+                ]
+            ),
+            min_size=1,
+        )
+        .map("".join)
+        .filter(str.strip)
+    )
+    def test_any_title(self, tmp_path_factory, title):
+        """Whatever is in it, what was not edited comes back as it was, however long it is."""
+        path = tmp_path_factory.mktemp("sessions") / "study-1.ipynb"
+        store = NotebookSessionStore(path.parent)
+        save(store, Session("study-1", title=title))
+        notebook = read(path)
+        first, _, rest = source(cell_of(notebook, "head")).partition("\n")
+        cell_of(notebook, "head")["source"] = f"{first} EDIT\n{rest}"
+        write(path, notebook)
+        loaded = load(store)
+        assert loaded.title == f"{title} EDIT"
+        save(store, loaded)
+        assert load(NotebookSessionStore(path.parent)) == loaded
+        check_valid(path)
+
+    @pytest.mark.parametrize("blank", ["# \n\n", "#\n\n", "#   \n\n", ""])
+    def test_a_title_that_was_taken_out(self, store, path, session, blank):
+        """A session whose title was blanked has none, and its first cell names it by its id."""
+        edit(path, "head", "# Weather\n\n", blank)
+        loaded = load(store)
+        assert loaded.title is None
+        add(store, loaded, say(loaded))
+        save(store, loaded)
+        assert source(cell_of(read(path), "head")).startswith("# Session study-1\n\nSession study-1, begun")
+        assert load(NotebookSessionStore(path.parent)) == loaded
+        edit(path, "head", "# Session study-1", "# A &lt; B")
+        assert load(store).title == "A < B"
+
     def test_notes_in_the_first_cell(self, store, path, session):
         """What is written into the first cell stays there as long as what it says is true."""
         edit(path, "head", "# Weather", "# Weather\n\nmy note")

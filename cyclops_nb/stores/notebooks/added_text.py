@@ -7,7 +7,6 @@ it is.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from cyclops_nb.stores.notebooks.cells import head_lines
 from cyclops_nb.stores.notebooks.foot import foot_lines
 from cyclops_nb.stores.notebooks.markdown import SourceLine
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
+from cyclops_nb.stores.notebooks.unseen import marks, unmarked
 
 __all__ = ["HeadText", "added_to_foot", "read_head"]
 
@@ -47,9 +47,12 @@ def read_head(session: Session, source: str) -> HeadText:
     title = session.title
     begin = next(filter(None, lines), "")
     if first not in lines and (match := _TITLE.fullmatch(begin)):
-        (text,) = raw_lines([SourceLine(match["title"] or "", None)], "")
-        title = html.unescape(text).strip() or None
+        old = title or ""
+        (text,) = raw_lines([SourceLine((match["title"] or "").strip(), None)], old)
+        title = unmarked(text, marks(old, in_line=True)) or None
         first = begin
+    elif begin == facts:
+        title = None
     return HeadText(title, _added(source, [[first], [facts]]))
 
 

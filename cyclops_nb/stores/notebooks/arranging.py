@@ -191,7 +191,9 @@ def _head_stands(session: Session, reading: Reading) -> bool:
         return False
     source, lines = source_of(reading.document.cells[reading.head]), head_lines(session)
     if reading.head_is_edited:
-        return reading.session.title == session.title and lines[-1] in source.split("\n")
+        found = source.split("\n")
+        has_title = reading.session.title == session.title and (session.title is not None or lines[0] in found)
+        return has_title and lines[-1] in found
     return source == "\n".join(lines)
 
 
