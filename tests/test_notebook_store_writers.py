@@ -13,7 +13,7 @@ from stored import add, load, names, save, say, talk
 
 from cyclops_nb import NotebookSessionStore, export_notebook
 from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
-from cyclops_nb.messages import AssistantMessage, UserMessage
+from cyclops_nb.messages import AssistantMessage, TextPart, UserMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.stores import notebook as store_module
@@ -430,6 +430,39 @@ class TestStyle:
         assert path.read_bytes() == before
         add(store, session, say(session))
         check_valid(path)
+
+    @pytest.mark.parametrize("how", ["add", "save"])
+    def test_keys_in_another_order(self, store, path, how):
+        """A program in JavaScript puts keys that are numbers first; the session is the same, and nobody has changed it."""
+
+        def reordered(value):
+            if isinstance(value, dict):
+                keys = sorted(filter(str.isdigit, value), key=int) + sorted(
+                    (key for key in value if not key.isdigit()), reverse=True
+                )
+                return {key: reordered(value[key]) for key in keys}
+            return [reordered(item) for item in value] if isinstance(value, list) else value
+
+        data = {"10": "a", "9": {"b": 1, "10": 2, "9": [{"10": 3, "9": 4}]}, "9a": 5}
+        data = {key: data[key] for key in sorted(data)}
+        data["9"] = dict(sorted(data["9"].items()))
+        session = talk()
+        session.metadata.update(data)
+        session.configs["c"] = {"model": "m", **data}
+        config = session.configs["c"]
+        session.messages += [
+            UserMessage("q", metadata=data),
+            AssistantMessage(TextPart("a", provider_metadata={"p": data}), metadata={"z": 1, "y": data}),
+        ]
+        session.runs.append(Run(session_id="study-1", model="m", config="c", extra_of_later={"10": 1, "9": 2}))
+        save(store, session)
+        path.write_text(json.dumps(reordered(read(path)), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        loaded = load(NotebookSessionStore(path.parent))
+        assert loaded.model_dump_json() == session.model_dump_json()
+        assert list(loaded.configs["c"]) == list(config)
+        new = say(session)
+        add(store, session, new) if how == "add" else save(store, session)
+        assert load(NotebookSessionStore(path.parent)).model_dump_json() == session.model_dump_json()
 
     def test_numbers_give_no_noise(self, store, path):
         """Numbers are written as a browser writes them, 0 for 0.0, and come back as what they were."""

@@ -29,6 +29,7 @@ from cyclops_nb.stores.notebooks.cells import cell_id, message_cell
 from cyclops_nb.stores.notebooks.foot import RunTexts, foot_cell
 from cyclops_nb.stores.notebooks.layout import Layout, extended, layout_of
 from cyclops_nb.stores.notebooks.listing import info_in
+from cyclops_nb.stores.notebooks.portable import settled
 from cyclops_nb.stores.notebooks.reading import Reading
 from cyclops_nb.stores.notebooks.reading import read as read_notebook
 
@@ -300,5 +301,5 @@ def _is_same(reading: Reading, seen: _Seen) -> bool:
         and found.created_at == known.created_at
         and found.head == known.head
         and found.runs == known.runs
-        and found.configs == known.configs
+        and settled(found.configs) == settled(known.configs)  # lists that were put in by hand come back as tuples
     )
