@@ -410,14 +410,20 @@ class TestStyle:
         add(store, loaded, say(loaded))
         assert path.read_bytes().count(b"\n  }\n,\n\n  {") == 5
 
-    def test_a_byte_order_mark(self, store, path):
-        """A mark before the file, as some editors write it, stays."""
+    @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+    def test_a_byte_order_mark(self, store, path, style):
+        """A mark before the file, as some editors write it, stays, and so does the style of what stands behind it."""
+        mark = b"\xef\xbb\xbf"
         session = talk()
         save(store, session)
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        path.write_bytes(mark + restyled(read(path), **style))
         loaded = load(store)
         add(store, loaded, say(loaded))
-        assert path.read_bytes().startswith(b'\xef\xbb\xbf{\n "cells"')
+        after = path.read_bytes()
+        assert after == mark + restyled(json.loads(after.decode("utf-8-sig")), **style)
+        save(store, loaded)
+        assert path.read_bytes() == after
+        assert [info.message_count for info in asyncio.run(store.list())] == [4]
         assert load(NotebookSessionStore(path.parent)) == loaded
 
     def test_nbformat_gives_no_noise(self, store, path):

@@ -75,7 +75,9 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     return laid_out(before, last, write_foot(style, *last), ("", ""), behind, style, ids)
 
 
-def around(style: Style, cells: Sequence[str], data: Mapping[str, Any]) -> tuple[str, str]:
+def around(
+    style: Style, cells: Sequence[str], data: Mapping[str, Any], theirs: Mapping[str, Any] | None = None
+) -> tuple[str, str]:
     """Return what stands before and behind the last cell of a new notebook.
 
     Parameters
@@ -86,8 +88,10 @@ def around(style: Style, cells: Sequence[str], data: Mapping[str, Any]) -> tuple
         The texts of the cells before it.
     data : mapping
         What stands in the notebook's metadata under this library's key.
+    theirs : mapping, optional
+        What is to stand there under other keys.
     """
-    metadata = {"kernelspec": _KERNEL, "language_info": _LANGUAGE, KEY: data}
+    metadata = {"kernelspec": _KERNEL, "language_info": _LANGUAGE, **(theirs or {}), KEY: data}
     mark = "\0"
     rest = {"metadata": style.text(metadata, 1), "nbformat": str(FORMAT[0]), "nbformat_minor": str(FORMAT[1])}
     before, _, behind = style.object({"cells": style.array([*cells, mark], 1), **rest}, 0).partition(mark)

@@ -44,7 +44,7 @@ class Document:
     @cached_property
     def style(self) -> Style:
         """How it is written."""
-        return style_of(self.text, self.cells, self.rest.get("nbformat_minor", 0))
+        return style_of(self.text.removeprefix(_MARK), self.cells, self.rest.get("nbformat_minor", 0))
 
     @property
     def ours(self) -> Mapping[str, Any] | None:
