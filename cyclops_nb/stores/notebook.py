@@ -19,7 +19,7 @@ from typing import Any
 from cyclops_nb.errors import TranscriptError
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionInfo
+from cyclops_nb.stores.base import SessionInfo, first_asked
 from cyclops_nb.stores.files import Stamp, alone, backed_up, read, replacement, stamp_of
 from cyclops_nb.stores.folder import Entry
 from cyclops_nb.stores.folder_store import FolderStore, conflict, not_found
@@ -209,7 +209,8 @@ class NotebookSessionStore(FolderStore[_Seen]):
             ]
             runs = seen.runs.copy()
             foot = _foot_writer(session, record, runs)(style, *seen.layout.last)
-            layout = extended(file, seen.layout, ids, cells, foot)
+            asked = first_asked(messages)
+            layout = extended(file, seen.layout, ids, cells, foot, None if asked is None else cells[asked])
             move = stack.enter_context(replacement(path, layout.data))
             stack.enter_context(alone(path))
             _check(path, session.id, seen.stamp)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
+from cyclops_nb.stores.base import first_asked
 from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, note_cell, own_cell
 from cyclops_nb.stores.notebooks.document import FORMAT, KEY, VERSION, source_of
 from cyclops_nb.stores.notebooks.foot import NEW_FOOT, Foot
@@ -72,7 +73,9 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     last = LastCell(names[1], NEW_FOOT)
     data = {"created_at": session.model_dump(mode="json")["created_at"], "id": session.id, "version": VERSION}
     before, behind = around(style, cells, data)
-    return laid_out(before, last, write_foot(style, *last), ("", ""), behind, style, ids)
+    asked = first_asked(session.messages)
+    question = None if asked is None else cells[asked + 1]
+    return laid_out(before, last, write_foot(style, *last), ("", ""), behind, style, ids, question)
 
 
 def around(
@@ -126,18 +129,22 @@ def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layo
     old_head = None if reading.head is None else _without_note(document.cells[reading.head], reading.head in notes)
     head = document.cell_text(reading.head or 0) if head_stands else _head(style, session, head_name, old_head)
     cells = [*theirs.first, _Cell(head, reading.head), *theirs.behind[-1]]
+    messages: list[_Cell] = []
     for index, (message, place) in enumerate(zip(session.messages, places, strict=True)):
         number = None if place is None else reading.cells[place].number
         cell_name = name(number, message.id)
         if place is not None and _stands(reading, place, message, index):
-            cells.append(_Cell(document.cell_text(reading.cells[place].number), number))
+            text = document.cell_text(reading.cells[place].number)
         else:
             old = None if number is None else document.cells[number]
-            cells.append(_Cell(message_cell(style, message, index, cell_name, session.id, old), number))
-        cells += theirs.behind[index]
+            text = message_cell(style, message, index, cell_name, session.id, old)
+        messages.append(_Cell(text, number))
+        cells += [messages[index], *theirs.behind[index]]
     last = LastCell.of(_without_note(document.cells[reading.foot], reading.foot in notes), foot_name)
     before, behind, rest = _joined(reading, cells, theirs.last)
-    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids)
+    asked = first_asked(session.messages)
+    question = None if asked is None else messages[asked].text
+    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids, question)
 
 
 def _matched(reading: Reading, messages: Sequence[Message]) -> list[int | None]:
