@@ -173,7 +173,6 @@ class TestEditedText:
                     "⟨U+200B⟩",
                     "␛",
                     "![",
-                    "```",
                     "é b",
                 ]
             ),
