@@ -542,6 +542,23 @@ class TestChangedExports:
         assert len(missing) == (2 if lost else 0)
         assert all(f"{lost} of messages [0] to [3]" in text for text in missing)
 
+    def test_metadata_of_somebodys_own_are_kept(self, path):
+        """What was put into those of the notebook since, and the kernel that was chosen for it."""
+        export_notebook(Session("one"), path)
+        notebook = read(path)
+        notebook["metadata"] |= {"mine": {"z": 1, "10": 2, "9": 3}, "kernelspec": {"name": "ir", "display_name": "R"}}
+        notebook["metadata"]["cyclops_nb"]["theirs"] = 1
+        path.write_text(json.dumps(notebook))
+        export_notebook(Session("two", title="x"), path)
+        after = read(path)
+        assert after["metadata"]["mine"] == {"z": 1, "10": 2, "9": 3}
+        assert after["metadata"]["kernelspec"] == {"name": "ir", "display_name": "R"}
+        assert [session.id for session in sessions_in_notebook(path)] == ["two"]
+        check_valid(path)
+        before = path.read_bytes()
+        export_notebook(list(sessions_in_notebook(path)), path)
+        assert path.read_bytes() == before
+
     def test_what_was_changed_there_is_not_replaced(self, path):
         """A cell of somebody's own is no less than a notebook of his own."""
         export_notebook(Session("one"), path)

@@ -40,6 +40,13 @@ HOSTILE = [
 hostile_texts = st.lists(st.sampled_from(HOSTILE), max_size=20).map("".join) | MARKDOWN
 
 
+UNSEEN = st.sampled_from([
+    "\u2066", "\u202b", "\u2028", "\u2029", "\x85", "\x0c", "\x0b", "\x1b", "\x00", "\x7f", "\x1c", "⟨U+2066⟩", "⟨⟨U+2066⟩⟩", "⟨U+001B⟩",
+    "⟨U+", "⟨", "⟩", "U+2066", "␛", "␌", "␡", "a", " ", "\u200f", "<b>",
+])  # fmt: skip
+"""What cannot be seen, and what looks like that which is shown in its place."""
+
+
 many = settings(moderate, max_examples=300)
 """Each takes some milliseconds."""
 
@@ -346,6 +353,19 @@ class TestWayBack:
         """A line of which the raw line is not known is read as what it stands for."""
         lines = [SourceLine(line.source, None) for line in source_lines(text)]
         assert "".join(raw_lines(lines, text)) == text
+
+    @many
+    @given(text=st.lists(UNSEEN, max_size=12).map("".join), before=st.sampled_from(["", "```\n", "- ```\n  ", "`x` "]))
+    def test_what_is_not_seen(self, text, before):
+        """It is written such that it can be told from what looks the same, and comes back from any line."""
+        whole = f"{before}{text} end"
+        lines = [line for line in source_lines(whole) if line.raw is not None]
+        lines[-1] = SourceLine(lines[-1].source, None)
+        assert not re.search(
+            "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]",
+            "".join(line.source for line in lines),
+        )
+        assert "".join(raw_lines(lines, whole)) == whole
 
 
 def test_nbconvert_gives_a_page_that_reads_well(folder):

@@ -388,6 +388,48 @@ class TestList:
         (info,) = asyncio.run(store.list())
         assert info.title == "Why?"
 
+    @pytest.mark.parametrize("title", ["Cats", None])
+    @pytest.mark.parametrize("how", ["save", "add", "load", "add to nothing"])
+    @pytest.mark.parametrize("picture", [True, False])
+    def test_an_edit_of_the_same_length_is_noticed(self, store, path, title, how, picture):
+        """Though all that tells of the session at the end of the file still stands where it stood."""
+        session = Session("study-1", title=title)
+        question = [ImagePart(PNG * 1_000, media_type="image/png")] if picture else []
+        new = [SummaryMessage("before", 2), UserMessage([*question, TextPart("What cats?")]), AssistantMessage("meow")]
+        if how != "add to nothing":
+            session.messages += new
+        save(store, session)
+        match how:
+            case "add":
+                add(store, session, say(session))
+            case "load":
+                store = NotebookSessionStore(path.parent)
+                session = load(store)
+                add(store, session, say(session))
+            case "add to nothing":
+                for message in new:
+                    session.messages.append(message)
+                    add(store, session, [message])
+        assert [info.title for info in asyncio.run(store.list())] == [title or "What cats?"]
+        data = path.read_bytes()
+        notebook = read(path)
+        for cell in (cell_of(notebook, "head"), cell_of(notebook, 1)):
+            cell["source"] = source(cell).replace("# Cats", "# Dogs").replace("What cats?", "What dogs?")
+        write(path, notebook)
+        assert len(path.read_bytes()) == len(data)
+        assert [info.title for info in asyncio.run(store.list())] == ["Dogs" if title else "What dogs?"]
+
+    def test_adding_the_first_question_is_saving_it(self, store, path, tmp_path):
+        """What a list goes by is the same, however the session came to be in the file."""
+        session = Session("study-1")
+        save(store, session)
+        for message in [SummaryMessage("x", 1), UserMessage("q"), AssistantMessage("a"), UserMessage("r")]:
+            session.messages.append(message)
+            add(store, session, [message])
+            other = NotebookSessionStore(tmp_path / "other")
+            save(other, session)
+            assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes()
+
     def test_cells_behind_the_last_one(self, store, path):
         """A session whose notebook goes on behind our last cell is listed, too."""
         save(store, talk())

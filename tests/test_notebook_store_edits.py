@@ -159,6 +159,56 @@ class TestEditedText:
         add(store, loaded, [])
         assert load(NotebookSessionStore(path.parent)).title == loaded.title
 
+    @moderate
+    @given(
+        title=st.lists(
+            st.sampled_from(
+                [
+                    *"a#*_[]:!&;\u200b\u200f\u2028\x1b\x85",
+                    "x" * 300,
+                    "&lt;",
+                    "&amp;",
+                    "<b>",
+                    "$",
+                    "⟨U+200B⟩",
+                    "␛",
+                    "![",
+                    "é b",
+                ]
+            ),
+            min_size=1,
+        )
+        .map("".join)
+        .filter(str.strip)
+    )
+    def test_any_title(self, tmp_path_factory, title):
+        """Whatever is in it, what was not edited comes back as it was, however long it is."""
+        path = tmp_path_factory.mktemp("sessions") / "study-1.ipynb"
+        store = NotebookSessionStore(path.parent)
+        save(store, Session("study-1", title=title))
+        notebook = read(path)
+        first, _, rest = source(cell_of(notebook, "head")).partition("\n")
+        cell_of(notebook, "head")["source"] = f"{first} EDIT\n{rest}"
+        write(path, notebook)
+        loaded = load(store)
+        assert loaded.title == f"{title} EDIT"
+        save(store, loaded)
+        assert load(NotebookSessionStore(path.parent)) == loaded
+        check_valid(path)
+
+    @pytest.mark.parametrize("blank", ["# \n\n", "#\n\n", "#   \n\n", ""])
+    def test_a_title_that_was_taken_out(self, store, path, session, blank):
+        """A session whose title was blanked has none, and its first cell names it by its id."""
+        edit(path, "head", "# Weather\n\n", blank)
+        loaded = load(store)
+        assert loaded.title is None
+        add(store, loaded, say(loaded))
+        save(store, loaded)
+        assert source(cell_of(read(path), "head")).startswith("# Session study-1\n\nSession study-1, begun")
+        assert load(NotebookSessionStore(path.parent)) == loaded
+        edit(path, "head", "# Session study-1", "# A &lt; B")
+        assert load(store).title == "A < B"
+
     def test_notes_in_the_first_cell(self, store, path, session):
         """What is written into the first cell stays there as long as what it says is true."""
         edit(path, "head", "# Weather", "# Weather\n\nmy note")
@@ -175,6 +225,21 @@ class TestLines:
         text = "$5 to $6\r\n<b>\u2028\x0b\rkept `<i>`  \n\nlast"
         message = with_text(store, path, text, lambda text: text.replace("last", "more\nlines"))
         assert message.text == "$5 to $6\r\n<b>\u2028\x0b\rkept `<i>`  \n\nmore\nlines"
+
+    @pytest.mark.parametrize(
+        "unseen", [*"\u2066\u202b\u2028\u2029\x85\x0c\x1b\x00\x7f\u200f\ufeff", "⟨U+2066⟩", "␛", "⟨U+2066⟩\u2066␛\x1b"]
+    )
+    @pytest.mark.parametrize("around", ["{}", "```\n{}\n```", "`{}`", "- ```\n  {}\n  ```"])
+    def test_what_is_not_seen_stays_in_a_changed_line(self, store, path, unseen, around):
+        """The character is there again, and what only looks like what is shown for it stays what it is."""
+        text = around.format(f"ab{unseen}cd typo here") + "\nsecond"
+        message = with_text(store, path, text, lambda text: text.replace("typo", "edit"))
+        assert message.text == text.replace("typo", "edit")
+
+    def test_names_of_characters_that_are_written_anew(self, store, path):
+        """What stands for a character of the text is that character in a line that is put in; any other is what it says."""
+        message = with_text(store, path, "a\u2066b", lambda text: f"{text}\nc⟨U+2066⟩d ⟨U+2067⟩ ␛")
+        assert message.text == "a\u2066b\nc\u2066d ⟨U+2067⟩ ␛"
 
     def test_changed_lines_are_read(self, store, path):
         """What was escaped in a changed line is what it stands for."""

@@ -13,7 +13,7 @@ from stored import add, load, names, save, say, talk
 
 from cyclops_nb import NotebookSessionStore, export_notebook
 from cyclops_nb.errors import SessionConflictError, SessionFormatError, SessionNotFoundError, TranscriptError
-from cyclops_nb.messages import AssistantMessage, UserMessage
+from cyclops_nb.messages import AssistantMessage, TextPart, UserMessage
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.stores import notebook as store_module
@@ -406,18 +406,24 @@ class TestStyle:
         loaded = load(store)
         save(store, loaded)
         added, removed = changed_lines(before, path.read_bytes(), tmp_path)
-        assert len(added) == len(removed) <= 1  # where the summary stands
+        assert len(added) == len(removed) <= 2  # where the summary stands, and how the file begins
         add(store, loaded, say(loaded))
         assert path.read_bytes().count(b"\n  }\n,\n\n  {") == 5
 
-    def test_a_byte_order_mark(self, store, path):
-        """A mark before the file, as some editors write it, stays."""
+    @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+    def test_a_byte_order_mark(self, store, path, style):
+        """A mark before the file, as some editors write it, stays, and so does the style of what stands behind it."""
+        mark = b"\xef\xbb\xbf"
         session = talk()
         save(store, session)
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        path.write_bytes(mark + restyled(read(path), **style))
         loaded = load(store)
         add(store, loaded, say(loaded))
-        assert path.read_bytes().startswith(b'\xef\xbb\xbf{\n "cells"')
+        after = path.read_bytes()
+        assert after == mark + restyled(json.loads(after.decode("utf-8-sig")), **style)
+        save(store, loaded)
+        assert path.read_bytes() == after
+        assert [info.message_count for info in asyncio.run(store.list())] == [4]
         assert load(NotebookSessionStore(path.parent)) == loaded
 
     def test_nbformat_gives_no_noise(self, store, path):
@@ -430,6 +436,39 @@ class TestStyle:
         assert path.read_bytes() == before
         add(store, session, say(session))
         check_valid(path)
+
+    @pytest.mark.parametrize("how", ["add", "save"])
+    def test_keys_in_another_order(self, store, path, how):
+        """A program in JavaScript puts keys that are numbers first; the session is the same, and nobody has changed it."""
+
+        def reordered(value):
+            if isinstance(value, dict):
+                keys = sorted(filter(str.isdigit, value), key=int) + sorted(
+                    (key for key in value if not key.isdigit()), reverse=True
+                )
+                return {key: reordered(value[key]) for key in keys}
+            return [reordered(item) for item in value] if isinstance(value, list) else value
+
+        data = {"10": "a", "9": {"b": 1, "10": 2, "9": [{"10": 3, "9": 4}]}, "9a": 5}
+        data = {key: data[key] for key in sorted(data)}
+        data["9"] = dict(sorted(data["9"].items()))
+        session = talk()
+        session.metadata.update(data)
+        session.configs["c"] = {"model": "m", **data}
+        config = session.configs["c"]
+        session.messages += [
+            UserMessage("q", metadata=data),
+            AssistantMessage(TextPart("a", provider_metadata={"p": data}), metadata={"z": 1, "y": data}),
+        ]
+        session.runs.append(Run(session_id="study-1", model="m", config="c", extra_of_later={"10": 1, "9": 2}))
+        save(store, session)
+        path.write_text(json.dumps(reordered(read(path)), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        loaded = load(NotebookSessionStore(path.parent))
+        assert loaded.model_dump_json() == session.model_dump_json()
+        assert list(loaded.configs["c"]) == list(config)
+        new = say(session)
+        add(store, session, new) if how == "add" else save(store, session)
+        assert load(NotebookSessionStore(path.parent)).model_dump_json() == session.model_dump_json()
 
     def test_numbers_give_no_noise(self, store, path):
         """Numbers are written as a browser writes them, 0 for 0.0, and come back as what they were."""

@@ -40,8 +40,8 @@ def export_notebook(
     sessions : Session or iterable of Session
         What to write.
     path : str or path
-        The notebook. What this function wrote is replaced, what was changed since or is something else only if
-        `overwrite` says so.
+        The notebook. What this function wrote is replaced, but for other metadata that it was given since; what was
+        changed since or is something else only if `overwrite` says so.
     overwrite : bool
         Whether a file that is something else may be replaced.
 
@@ -67,10 +67,9 @@ def export_notebook(
     given = [sessions] if isinstance(sessions, Session) else _listed(sessions)
     _check(given)
     path = Path(path)
-    if not overwrite:
-        _refuse_what_is_not_ours(path)
+    theirs = {} if overwrite else _metadata_of_ours(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacement(path, _notebook([copy.copy(session) for session in given])) as move:
+    with replacement(path, _notebook([copy.copy(session) for session in given], theirs)) as move:
         move()
     return path
 
@@ -94,10 +93,17 @@ def _check(sessions: list[Any]) -> None:
         raise InputError(f"two of the sessions have the id {twice!r}: give one of them, or a fork of the other")
 
 
-def _refuse_what_is_not_ours(path: Path) -> None:
+def _metadata_of_ours(path: Path) -> Mapping[str, Any]:
+    """Return what stands in the metadata of a notebook that may be replaced, for it is what was written here.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    """
     found = read(path)
     if found is None:
-        return
+        return {}
     try:
         document = parse(found[0], repr(str(path)))
     except SessionFormatError:
@@ -108,6 +114,8 @@ def _refuse_what_is_not_ours(path: Path) -> None:
             f"{str(path)!r} is there and is not what export_notebook wrote, or was changed since; it was left "
             "untouched: take another name, or say overwrite=True"
         )
+    metadata: Mapping[str, Any] = document.rest["metadata"]
+    return metadata
 
 
 def _digest(cells: Sequence[Mapping[str, Any]]) -> str:
@@ -115,11 +123,11 @@ def _digest(cells: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.blake2b(data.encode(), digest_size=16).hexdigest()
 
 
-def _notebook(sessions: list[Session]) -> bytes:
+def _notebook(sessions: list[Session], theirs: Mapping[str, Any]) -> bytes:
     style = Style()
     data = _cells(sessions, style)
     digest = _digest(json.loads(b"[" + data + b"]"))
-    before, behind = around(style, [], {"digest": digest, "kind": EXPORT, "version": VERSION})
+    before, behind = around(style, [], {"digest": digest, "kind": EXPORT, "version": VERSION}, theirs)
     return before.encode() + data + behind.encode()
 
 
@@ -134,7 +142,7 @@ def _cells(sessions: list[Session], style: Style) -> bytes:
         shared = _shared(branch, known)
         cells = [_head(style, session, shared, cell_id(f"head-{session.id}", ids))]
         cells += [
-            message_cell(style, message, index, cell_id(message.id, ids))
+            message_cell(style, message, index, cell_id(message.id, ids), session.id)
             for index, message in enumerate(session.messages)
             if index >= shared
         ]

@@ -16,7 +16,15 @@ from cyclops_nb.session import Parent, Session
 from cyclops_nb.usage import Usage
 from cyclops_nb.values import Text, Timestamp, Value, now
 
-__all__ = ["SessionInfo", "SessionInfos", "SessionStore", "first_question", "newest_first", "session_info"]
+__all__ = [
+    "SessionInfo",
+    "SessionInfos",
+    "SessionStore",
+    "first_asked",
+    "first_question",
+    "newest_first",
+    "session_info",
+]
 
 _TITLE_LENGTH = 80
 
@@ -122,6 +130,17 @@ def first_question(messages: Iterable[object]) -> str:
             line = " ".join(message.text[: 20 * _TITLE_LENGTH].split())
             return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
     return ""
+
+
+def first_asked(messages: Iterable[object]) -> int | None:
+    """Return the index of the message that holds the first question, or None.
+
+    Examples
+    --------
+    >>> first_asked([UserMessage(" "), UserMessage("Why is the sky blue?")])
+    1
+    """
+    return next((index for index, message in enumerate(messages) if first_question([message])), None)
 
 
 def session_info(session: Session, message_count: int, question: str) -> SessionInfo:

@@ -51,6 +51,11 @@ class Section:
     def __len__(self) -> int:
         return self.end - self.start
 
+    def read(self) -> bytes:
+        """Return what it holds."""
+        self.file.seek(self.start)
+        return self.file.read(len(self))
+
     def copy_to(self, target: BinaryIO) -> None:
         """Write it to another file. If someone cuts the file off meanwhile, less is written."""
         buffer = memoryview(bytearray(min(len(self), _CHUNK)))

@@ -19,7 +19,7 @@ from typing import Any
 from cyclops_nb.errors import TranscriptError
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionInfo
+from cyclops_nb.stores.base import SessionInfo, first_asked
 from cyclops_nb.stores.files import Stamp, alone, backed_up, read, replacement, stamp_of
 from cyclops_nb.stores.folder import Entry
 from cyclops_nb.stores.folder_store import FolderStore, conflict, not_found
@@ -29,6 +29,7 @@ from cyclops_nb.stores.notebooks.cells import cell_id, message_cell
 from cyclops_nb.stores.notebooks.foot import RunTexts, foot_cell
 from cyclops_nb.stores.notebooks.layout import Layout, extended, layout_of
 from cyclops_nb.stores.notebooks.listing import info_in
+from cyclops_nb.stores.notebooks.portable import settled
 from cyclops_nb.stores.notebooks.reading import Reading
 from cyclops_nb.stores.notebooks.reading import read as read_notebook
 
@@ -52,6 +53,8 @@ class _Seen:
     """What is read in the first cell."""
     is_clean: bool = True
     """Whether all of ours stands as this store would write it; not so where something was edited."""
+    has_note: bool = False
+    """Whether the last cell holds something of the user's, which must not go with it."""
 
 
 class NotebookSessionStore(FolderStore[_Seen]):
@@ -119,7 +122,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
     def _saved_as_addition(self, session: Session, record: Record) -> bool:
         """Save what is new alone, if all else stands in the file already: each run begins with a save."""
         seen = self._seen.get(session.id)
-        if seen is None or not seen.is_clean or seen.record.created_at != session.created_at:
+        if seen is None or not seen.is_clean or seen.has_note or seen.record.created_at != session.created_at:
             return False
         count = seen.record.info.message_count
         if seen.head != _head(session) or _digest(session.messages[:count]).digest() != seen.digest.digest():
@@ -180,7 +183,7 @@ class NotebookSessionStore(FolderStore[_Seen]):
             raise not_found(session.id, path)
         _, record = seen.record.addition(session, messages, 0)
         self._warn_of_open_tab(path, session.id, notes)
-        if seen.head == _head(session) and self._extend(session, messages, record, seen):
+        if seen.head == _head(session) and not seen.has_note and self._extend(session, messages, record, seen):
             return
         reading, stamp = self._standing(path, session.id)
         if reading is None:
@@ -201,12 +204,13 @@ class NotebookSessionStore(FolderStore[_Seen]):
             style, ids = seen.layout.style, set(seen.layout.ids)
             start = seen.record.info.message_count
             cells = [
-                message_cell(style, message, start + place, cell_id(message.id, ids))
+                message_cell(style, message, start + place, cell_id(message.id, ids), session.id)
                 for place, message in enumerate(messages)
             ]
             runs = seen.runs.copy()
             foot = _foot_writer(session, record, runs)(style, *seen.layout.last)
-            layout = extended(file, seen.layout, ids, cells, foot)
+            asked = first_asked(messages)
+            layout = extended(file, seen.layout, ids, cells, foot, None if asked is None else cells[asked])
             move = stack.enter_context(replacement(path, layout.data))
             stack.enter_context(alone(path))
             _check(path, session.id, seen.stamp)
@@ -286,6 +290,7 @@ def _seen_in(reading: Reading, data: bytes, info: os.stat_result) -> _Seen:
         RunTexts(),
         _head(session),
         is_clean=not reading.is_edited and not reading.head_is_edited and reading.head is not None,
+        has_note=bool(reading.added.get(reading.foot)),
     )
 
 
@@ -297,5 +302,5 @@ def _is_same(reading: Reading, seen: _Seen) -> bool:
         and found.created_at == known.created_at
         and found.head == known.head
         and found.runs == known.runs
-        and found.configs == known.configs
+        and settled(found.configs) == settled(known.configs)  # lists that were put in by hand come back as tuples
     )

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from cyclops_nb.messages import Message
 from cyclops_nb.session import Session
-from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, own_cell
+from cyclops_nb.stores.base import first_asked
+from cyclops_nb.stores.notebooks.cells import cell_id, fingerprint, head_lines, message_cell, note_cell, own_cell
 from cyclops_nb.stores.notebooks.document import FORMAT, KEY, VERSION, source_of
 from cyclops_nb.stores.notebooks.foot import NEW_FOOT, Foot
 from cyclops_nb.stores.notebooks.layout import LastCell, Layout, laid_out
@@ -66,15 +67,20 @@ def _new(session: Session, write_foot: FootWriter) -> Layout:
     names = [cell_id(wanted, ids) for wanted in ("head", "foot")]
     cells = [_head(style, session, names[0])]
     cells += [
-        message_cell(style, message, index, cell_id(message.id, ids)) for index, message in enumerate(session.messages)
+        message_cell(style, message, index, cell_id(message.id, ids), session.id)
+        for index, message in enumerate(session.messages)
     ]
     last = LastCell(names[1], NEW_FOOT)
     data = {"created_at": session.model_dump(mode="json")["created_at"], "id": session.id, "version": VERSION}
     before, behind = around(style, cells, data)
-    return laid_out(before, last, write_foot(style, *last), ("", ""), behind, style, ids)
+    asked = first_asked(session.messages)
+    question = None if asked is None else cells[asked + 1]
+    return laid_out(before, last, write_foot(style, *last), ("", ""), behind, style, ids, question)
 
 
-def around(style: Style, cells: Sequence[str], data: Mapping[str, Any]) -> tuple[str, str]:
+def around(
+    style: Style, cells: Sequence[str], data: Mapping[str, Any], theirs: Mapping[str, Any] | None = None
+) -> tuple[str, str]:
     """Return what stands before and behind the last cell of a new notebook.
 
     Parameters
@@ -85,8 +91,10 @@ def around(style: Style, cells: Sequence[str], data: Mapping[str, Any]) -> tuple
         The texts of the cells before it.
     data : mapping
         What stands in the notebook's metadata under this library's key.
+    theirs : mapping, optional
+        What is to stand there under other keys.
     """
-    metadata = {"kernelspec": _KERNEL, "language_info": _LANGUAGE, KEY: data}
+    metadata = {"kernelspec": _KERNEL, "language_info": _LANGUAGE, **(theirs or {}), KEY: data}
     mark = "\0"
     rest = {"metadata": style.text(metadata, 1), "nbformat": str(FORMAT[0]), "nbformat_minor": str(FORMAT[1])}
     before, _, behind = style.object({"cells": style.array([*cells, mark], 1), **rest}, 0).partition(mark)
@@ -102,28 +110,41 @@ def _head(style: Style, session: Session, name: str, old: dict[str, Any] | None 
 def _renewed(session: Session, write_foot: FootWriter, reading: Reading) -> Layout:
     document = reading.document
     style = document.style
-    own = reading.own
-    ids = {str(cell.get("id")) for number, cell in enumerate(document.cells) if number not in own}
     places = _matched(reading, session.messages)
-    theirs = _their_cells(reading, places)
+    gone = {reading.cells[place].number for place in set(range(len(reading.cells))).difference(places)}
+    ids = document.names(number for number in range(len(document.cells)) if number not in gone)
+    head_stands = _head_stands(session, reading)
+    notes = {
+        number: [_Cell(note_cell(style, cell_id("note", ids), text, document.cells[number].get("attachments")))]
+        for number, text in reading.added.items()
+        if text and not (number == reading.head and head_stands)
+    }
+    theirs = _their_cells(reading, places, notes)
 
     def name(number: int | None, wanted: str) -> str:
-        return cell_id(str(wanted if number is None else document.cells[number].get("id", wanted)), ids)
+        old = None if number is None else document.cells[number].get("id")
+        return cell_id(wanted, ids) if old is None else str(old)
 
     head_name, foot_name = name(reading.head, "head"), name(reading.foot, "foot")
-    cells = [*theirs.first, _old_or_new_head(style, session, reading, head_name), *theirs.behind[-1]]
+    old_head = None if reading.head is None else _without_note(document.cells[reading.head], reading.head in notes)
+    head = document.cell_text(reading.head or 0) if head_stands else _head(style, session, head_name, old_head)
+    cells = [*theirs.first, _Cell(head, reading.head), *theirs.behind[-1]]
+    messages: list[_Cell] = []
     for index, (message, place) in enumerate(zip(session.messages, places, strict=True)):
         number = None if place is None else reading.cells[place].number
         cell_name = name(number, message.id)
         if place is not None and _stands(reading, place, message, index):
-            cells.append(_Cell(document.cell_text(reading.cells[place].number), number))
+            text = document.cell_text(reading.cells[place].number)
         else:
             old = None if number is None else document.cells[number]
-            cells.append(_Cell(message_cell(style, message, index, cell_name, old), number))
-        cells += theirs.behind[index]
-    last = LastCell.of(document.cells[reading.foot], foot_name)
+            text = message_cell(style, message, index, cell_name, session.id, old)
+        messages.append(_Cell(text, number))
+        cells += [messages[index], *theirs.behind[index]]
+    last = LastCell.of(_without_note(document.cells[reading.foot], reading.foot in notes), foot_name)
     before, behind, rest = _joined(reading, cells, theirs.last)
-    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids)
+    asked = first_asked(session.messages)
+    question = None if asked is None else messages[asked].text
+    return laid_out(before, last, write_foot(style, *last), behind, rest, style, ids, question)
 
 
 def _matched(reading: Reading, messages: Sequence[Message]) -> list[int | None]:
@@ -150,7 +171,7 @@ class _Theirs(NamedTuple):
     """Behind all of ours."""
 
 
-def _their_cells(reading: Reading, places: Sequence[int | None]) -> _Theirs:
+def _their_cells(reading: Reading, places: Sequence[int | None], notes: Mapping[int, list[_Cell]]) -> _Theirs:
     document = reading.document
     new_index = {place: index for index, place in enumerate(places) if place is not None}
     place_of = {cell.number: place for place, cell in enumerate(reading.cells)}
@@ -159,11 +180,13 @@ def _their_cells(reading: Reading, places: Sequence[int | None]) -> _Theirs:
     for number in range(len(document.cells)):
         if number == reading.head:
             anchor = found.behind[-1]
+            anchor += notes.get(number, [])
         elif number in place_of:
             # what stood behind a message that is gone stays behind the one before it
             index = new_index.get(place_of[number], index)
             anchor = found.behind[index]
         elif number == reading.foot:
+            anchor += notes.get(number, [])
             anchor = found.last
         else:
             anchor.append(_Cell(document.cell_text(number), number))
@@ -173,15 +196,21 @@ def _their_cells(reading: Reading, places: Sequence[int | None]) -> _Theirs:
     return found
 
 
-def _old_or_new_head(style: Style, session: Session, reading: Reading, name: str) -> _Cell:
-    document, stored = reading.document, reading.session
+def _head_stands(session: Session, reading: Reading) -> bool:
+    """Whether the first cell says what is true."""
     if reading.head is None:
-        return _Cell(_head(style, session, name))
-    old = document.cells[reading.head]
-    is_same = source_of(old) == "\n".join(head_lines(session))
+        return False
+    source, lines = source_of(reading.document.cells[reading.head]), head_lines(session)
     if reading.head_is_edited:
-        is_same = (stored.title, stored.parent) == (session.title, session.parent)
-    return _Cell(document.cell_text(reading.head) if is_same else _head(style, session, name, old), reading.head)
+        found = source.split("\n")
+        has_title = reading.session.title == session.title and (session.title is not None or lines[0] in found)
+        return has_title and lines[-1] in found
+    return source == "\n".join(lines)
+
+
+def _without_note(cell: dict[str, Any], has_note: bool) -> dict[str, Any]:
+    """Return a cell of ours without the images of what the user has written into it."""
+    return {key: value for key, value in cell.items() if key != "attachments"} if has_note else cell
 
 
 def _joined(reading: Reading, cells: list[_Cell], behind: list[_Cell]) -> tuple[str, tuple[str, str], str]:

@@ -28,7 +28,7 @@ from cyclops_nb.messages import (
 from cyclops_nb.render.text import cut, indented_json, left_out, size
 from cyclops_nb.render.words import count, moment, money, seconds, speaker, tokens
 from cyclops_nb.session import Session
-from cyclops_nb.stores.notebooks.document import KEY, VERSION
+from cyclops_nb.stores.notebooks.document import KEY, NAME, VERSION
 from cyclops_nb.stores.notebooks.markdown import fenced, inert, prose_line, source_lines
 from cyclops_nb.stores.notebooks.portable import portable
 from cyclops_nb.stores.notebooks.style import Style
@@ -42,6 +42,7 @@ __all__ = [
     "head_lines",
     "message_cell",
     "message_lines",
+    "note_cell",
     "own_cell",
 ]
 
@@ -113,8 +114,22 @@ def own_cell(
     return style.cell(cell)
 
 
-def message_cell(style: Style, message: Message, index: int, name: str, old: Mapping[str, Any] | None = None) -> str:
-    """Return the text of the cell of a message; for the parameters see `own_cell`."""
+def note_cell(style: Style, name: str, text: str, attachments: Mapping[str, Any] | None) -> str:
+    """Return the text of a Markdown cell of the user's; for the other parameters see `own_cell`."""
+    # its characters are the user's: nbformat splits lines at more of them than we write
+    source = text.splitlines(keepends=True) if style.splits_lines else text
+    cell = {"cell_type": "markdown", "metadata": {}, "source": source}
+    if attachments:
+        cell["attachments"] = attachments
+    if style.ids:
+        cell["id"] = name
+    return style.cell({key: style.text(value, 3) for key, value in cell.items()})
+
+
+def message_cell(  # noqa: PLR0917 - what a cell is made of
+    style: Style, message: Message, index: int, name: str, session_id: str, old: Mapping[str, Any] | None = None
+) -> str:
+    """Return the text of the cell of a message of a session; for the other parameters see `own_cell`."""
     lines = [line.source for line in message_lines(message, index)]
     data = message.model_dump(mode="json", warnings="error")
     shown = {str(number): held for number, part in enumerate(message.content) if (held := attachment_of(number, part))}
@@ -130,12 +145,14 @@ def message_cell(style: Style, message: Message, index: int, name: str, old: Map
             del part["data"]
         else:
             part["url"] = part["url"].removesuffix(held.data)
+    standing = (old or {}).get("metadata", {}).get(KEY, {})
     fields = {
-        "cell": name,
+        NAME: str(standing.get(NAME, name)),
         "hash": fingerprint("\n".join(lines)),
         "index": index,
         "kind": "message",
         "message": portable(data, message),
+        "session": session_id,
         "version": VERSION,
     }
     if shown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,12 +12,14 @@ from typing import Any
 from cyclops_nb.errors import SessionFormatError
 from cyclops_nb.stores.notebooks.style import Style, style_of
 
-__all__ = ["FORMAT", "KEY", "VERSION", "Document", "is_foreign", "parse", "source_of"]
+__all__ = ["FORMAT", "KEY", "NAME", "VERSION", "Document", "is_foreign", "parse", "source_of"]
 
 KEY = "cyclops_nb"
 """Where this library's data stand in metadata."""
 VERSION = 1
 """The version of what stands there."""
+NAME = "cell"
+"""The key of the name under which the cell of a message was written. Other programs may give it another id."""
 FORMAT = (4, 5)
 """The version of the notebook format that new files have."""
 
@@ -42,7 +44,7 @@ class Document:
     @cached_property
     def style(self) -> Style:
         """How it is written."""
-        return style_of(self.text, self.cells, self.rest.get("nbformat_minor", 0))
+        return style_of(self.text.removeprefix(_MARK), self.cells, self.rest.get("nbformat_minor", 0))
 
     @property
     def ours(self) -> Mapping[str, Any] | None:
@@ -52,6 +54,11 @@ class Document:
     def cell_data(self, number: int) -> Mapping[str, Any] | None:
         """Return this library's data in a cell, if there are any."""
         return _ours(self.cells[number])
+
+    def names(self, numbers: Iterable[int]) -> set[str]:
+        """Return what new cells must not be called: the ids of these cells, and the names under which we wrote them."""
+        cells = [(self.cells[number], self.cell_data(number) or {}) for number in numbers]
+        return {str(name) for cell, data in cells for name in (cell.get("id"), data.get(NAME)) if name is not None}
 
     def cell_text(self, number: int) -> str:
         """Return a cell as it is written."""

@@ -17,19 +17,22 @@ from cyclops_nb.render.words import UNKNOWN, count, error_words, moment, money, 
 from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo
-from cyclops_nb.stores.notebooks.cells import own_cell
+from cyclops_nb.stores.notebooks.cells import fingerprint, own_cell
 from cyclops_nb.stores.notebooks.document import VERSION
 from cyclops_nb.stores.notebooks.markdown import fenced, inert
 from cyclops_nb.stores.notebooks.portable import portable, settled
 from cyclops_nb.stores.notebooks.style import Style
 
-__all__ = ["NEW_FOOT", "SUMMARY", "Foot", "RunTexts", "foot_cell", "placed"]
+__all__ = ["NEW_FOOT", "SUMMARY", "Foot", "RunTexts", "foot_cell", "foot_lines", "placed"]
 
 SUMMARY = "summary"
-"""The key under which stands what a list tells, and at which byte: behind an edit by hand that is another one."""
+"""The key under which stands what a list tells.
+
+With it stands by what an edit by hand is noticed: at which byte it was written, and what `placed` is told of the front.
+"""
 NEW_FOOT = {"metadata": {"deletable": False, "editable": False}}
 """What is not ours in a last cell before anyone has put something there: it is not easily lost by mistake."""
-_BEGIN, _PLACE, _RECORDS = "\0", "\1", "\2"  # JSON has no such characters
+_BEGIN, _PLACE, _RECORDS, _FRONT = "\0", "\1", "\2", "\3"  # JSON has no such characters
 _RUNS = 40
 _CONFIGS = 5
 _PROMPT = 2_000
@@ -105,32 +108,45 @@ def foot_cell(  # noqa: PLR0917 - what a cell is made of
     """
     listed = settled(info.model_dump(mode="json", exclude=_OF_THE_FILE))
     told = {key: style.text(value, 6) for key, value in listed.items()}
-    told["at"] = _PLACE
+    told |= {"at": _PLACE, "front": _FRONT}
     configs = session.model_dump(mode="json", include={"configs"})["configs"]
     rest = json.loads(head)
     unknown = {name: value for name, value in rest.items() if name not in Session.model_fields}
+    lines = list(foot_lines(session, info))
     data = {
         "configs": style.text([{"key": key, "settings": portable(config)} for key, config in configs.items()], 5),
+        "hash": style.text(fingerprint("\n".join(lines)), 5),
         "kind": style.text("foot", 5),
         "runs": _RECORDS,
         "session": style.text(portable(rest, rest["metadata"], unknown, session.parent), 5),
         SUMMARY: _BEGIN + style.object(dict(sorted(told.items())), 5),
         "version": style.text(VERSION, 5),
     }
-    text = own_cell(style, name, list(_lines(session, info)), data, old)
+    text = own_cell(style, name, lines, data, old)
     return Foot(text, runs.of(session.runs, style))
 
 
-def placed(foot: Foot, start: int) -> list[bytes]:
-    """Return the last cell as bytes that stand at the byte `start` of the file; its summary tells where it stands."""
+def placed(foot: Foot, start: int, front: str = "") -> list[bytes]:
+    """Return the last cell as bytes that stand at the byte `start` of the file; its summary tells where it stands.
+
+    Parameters
+    ----------
+    foot : Foot
+        The last cell.
+    start : int
+        Bytes before it.
+    front : str
+        What its summary tells of the begin of the file.
+    """
     before, _, behind = foot.text.partition(_RECORDS)
     between, _, behind = behind.partition(_BEGIN)
     pieces = [before.encode(), foot.runs, between.encode()]
-    return [*pieces, behind.replace(_PLACE, str(start + sum(map(len, pieces))), 1).encode()]
+    behind = behind.replace(_PLACE, str(start + sum(map(len, pieces))), 1).replace(_FRONT, f'"{front}"', 1)
+    return [*pieces, behind.encode()]
 
 
-def _lines(session: Session, info: SessionInfo) -> Iterator[str]:
-    """Yield what is read in the cell."""
+def foot_lines(session: Session, info: SessionInfo) -> Iterator[str]:
+    """Yield the source of the last cell, line by line; for the parameters see `foot_cell`."""
     runs = session.runs
     complete = all(run.usage_complete for run in runs)
     usage, cost = spent(info.usage, info.cost, complete=complete)

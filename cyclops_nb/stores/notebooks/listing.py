@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +15,14 @@ from cyclops_nb.stores.base import SessionInfo, first_question, session_info
 from cyclops_nb.stores.folder import Entry
 from cyclops_nb.stores.notebooks.document import is_foreign
 from cyclops_nb.stores.notebooks.foot import SUMMARY
+from cyclops_nb.stores.notebooks.layout import front_text
 from cyclops_nb.stores.notebooks.reading import read
 
 __all__ = ["info_in"]
 
 _TAILS = (16_384, 262_144)
 """How many bytes of the end are looked at; behind the summary stand a table of runs, and what the user has added."""
+_FRONT = re.compile(r"([0-9]{1,15}) [0-9a-f]+")
 _KEY = f'"{SUMMARY}"'.encode()
 
 
@@ -55,20 +58,20 @@ def _at_the_end(file: Any, size: int) -> SessionInfo | None:
         tail = file.read(size - start)
         place = tail.rfind(_KEY)
         if place >= 0:
-            return _summary(tail, place + len(_KEY), start)
+            return _summary(file, tail, place + len(_KEY), start)
         if not start:
             break
     return None
 
 
-def _summary(tail: bytes, place: int, start: int) -> SessionInfo | None:
-    """Return the summary that begins behind `place`; None if what stands before it was changed."""
+def _summary(file: Any, tail: bytes, place: int, start: int) -> SessionInfo | None:
+    """Return the summary that begins behind `place`; None if the file was changed since, as far as that matters."""
     begin = tail.find(b"{", place)
     end = tail.find(b"}", begin)
     while 0 <= begin < end:
         try:
             data = from_json(tail[begin : end + 1])
-            if data.pop("at", None) != start + begin:
+            if data.pop("at", None) != start + begin or not _is_front(file, data.pop("front", None)):
                 return None
             return SessionInfo.model_validate({"updated_at": 0, **data})
         except ValidationError:
@@ -76,3 +79,12 @@ def _summary(tail: bytes, place: int, start: int) -> SessionInfo | None:
         except ValueError:  # an object in it ended there
             end = tail.find(b"}", end + 1)
     return None
+
+
+def _is_front(file: Any, told: Any) -> bool:
+    """Whether a file begins as its summary tells."""
+    match = _FRONT.fullmatch(told) if isinstance(told, str) else None
+    if match is None:
+        return False
+    file.seek(0)
+    return bool(front_text(file.read(int(match[1]))) == told)

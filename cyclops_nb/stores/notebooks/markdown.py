@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from cyclops_nb.render.formulas import Formula, formula_at
 from cyclops_nb.render.text import one_line, visible
+from cyclops_nb.stores.notebooks.unseen import marks
 
 __all__ = ["FENCE", "SourceLine", "closes", "fenced", "inert", "less_sign", "prose_line", "source_lines"]
 
@@ -92,7 +93,7 @@ def inert(text: str, limit: int = 120) -> str:
     return _EDGE.sub("&#95;", one_line(text, limit).translate(_ENTITIES))
 
 
-def prose_line(text: str, limit: int = 200) -> str:
+def prose_line(text: str) -> str:
     """Return a title as Markdown that stands behind something else in its line.
 
     Examples
@@ -100,7 +101,8 @@ def prose_line(text: str, limit: int = 200) -> str:
     >>> prose_line("Is <b> *bold*?")
     'Is &lt;b> *bold*?'
     """
-    return _prose(one_line(text, limit), "&lt;")
+    shown = visible(text.translate(marks(text, in_line=True)))
+    return _prose(" ".join(shown.split()), less_sign(text))
 
 
 def fenced(text: str, language: str = "") -> list[str]:
@@ -111,7 +113,7 @@ def fenced(text: str, language: str = "") -> list[str]:
     >>> fenced("a < b", "text")
     ['```text', 'a < b', '```']
     """
-    lines = _shown(text).split("\n")
+    lines = visible(text).translate(_SEPARATORS).split("\n")
     fence = "`" * _length(lines, _FENCE_LENGTH)
     return [fence + language, *lines, fence]
 
@@ -137,17 +139,14 @@ def source_lines(text: str) -> list[SourceLine]:
     parts = _LINE_END.split(text)
     raw = [line + end for line, end in zip(parts[::2], [*parts[1::2], ""], strict=True)]
     rest = iter(raw)
-    sources = _sources(_shown(text).split("\n"), less_sign(text))
+    shown = visible(text.translate(marks(text)))
+    sources = _sources(shown.split("\n"), less_sign(text))
     return [SourceLine(source, next(rest) if stands else None) for source, stands in sources]
 
 
 def less_sign(text: str) -> str:
     """Return what stands for ``<`` in the source of a text, where it is none of the text's own."""
     return "&#60;" if "&lt;" in text else "&lt;"
-
-
-def _shown(text: str) -> str:
-    return visible(text).translate(_SEPARATORS)
 
 
 def _sources(lines: Sequence[str], less: str) -> Iterator[tuple[str, bool]]:

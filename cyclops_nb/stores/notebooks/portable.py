@@ -1,7 +1,8 @@
 """Data that come through other programs as they are.
 
-Jupyter sorts the keys of all metadata, and programs in JavaScript know no large whole numbers and write 1.0 as 1. Most
-data do not mind. Those that would change stand in the metadata as a text, which everybody leaves alone.
+Jupyter sorts the keys of all metadata, and programs in JavaScript put keys that are numbers first, know no large whole
+numbers and write 1.0 as 1. Most data do not mind. Those that would change stand in the metadata as a text, which
+everybody leaves alone.
 """
 
 from __future__ import annotations
@@ -48,8 +49,14 @@ def settled(data: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return the data that `portable` was given."""
-    return json.loads(value) if isinstance(value, str) else value
+    """Return the data that `portable` was given, in whatever order another program has put their keys."""
+    return json.loads(value) if isinstance(value, str) else _in_order(value)
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _in_order(item) for key, item in sorted(value.items())}
+    return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
 def _is_kept(value: Any) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from cyclops_nb.stores.notebooks.markdown import FENCE, SourceLine, closes, less_sign
+from cyclops_nb.stores.notebooks.unseen import marks, unmarked
 
 __all__ = ["raw_lines"]
 
@@ -47,7 +48,7 @@ def raw_lines(lines: Sequence[SourceLine], text: str) -> list[str]:
     >>> raw_lines([SourceLine("&lt;b> costs <span>&#36;</span>7", None)], "")
     ['<b> costs $7']
     """
-    less = less_sign(text)
+    less, written = less_sign(text), marks(text)
     fence, is_pre = "", False  # what is open
     found: list[str] = []
     for source, raw in lines:
@@ -63,7 +64,7 @@ def raw_lines(lines: Sequence[SourceLine], text: str) -> list[str]:
             is_pre = source.endswith("<pre>")
         else:
             plain = _WRITTEN.sub(lambda match: _unwritten(match, less), source)
-        found.append(f"{plain}\n" if raw is None else raw)
+        found.append(f"{unmarked(plain, written)}\n" if raw is None else raw)
     return [
         *(line if line.endswith(("\n", "\r")) else f"{line}\n" for line in found[:-1]),
         *(line.rstrip("\r\n") for line in found[-1:]),

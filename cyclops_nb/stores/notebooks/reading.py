@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,12 +11,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from cyclops_nb.errors import SessionFormatError, TranscriptError
 from cyclops_nb.messages import AnyMessage, AssistantMessage, Message, ToolMessage
 from cyclops_nb.session import Session
+from cyclops_nb.stores.notebooks.added_text import added_to_foot, read_head
 from cyclops_nb.stores.notebooks.cells import HEADER, fingerprint, head_lines
-from cyclops_nb.stores.notebooks.document import VERSION, Document, parse, source_of
+from cyclops_nb.stores.notebooks.document import NAME, VERSION, Document, parse, source_of
 from cyclops_nb.stores.notebooks.edits import from_source
-from cyclops_nb.stores.notebooks.markdown import SourceLine
 from cyclops_nb.stores.notebooks.portable import plain
-from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from cyclops_nb.transcript import find_problems
 
 __all__ = ["EXPORT", "Exported", "MessageCell", "Reading", "read", "read_export", "session_cells"]
@@ -58,6 +56,8 @@ class Reading:
     head_is_edited: bool = False
     foot: int = 0
     """The number of the last cell of ours."""
+    added: dict[int, str] = field(default_factory=dict)
+    """What the user has written into the first and the last cell of ours, by their numbers."""
     is_edited: bool = False
     """Whether anything of ours is other than it was written."""
 
@@ -173,6 +173,7 @@ def read_export(document: Document, where: str) -> list[Exported]:
 def _read(document: Document, found: _Cells, session_id: str | None, where: str) -> Reading:
     foot, foot_data = _foot(found["foot"], where)
     session = _session(foot_data, session_id, f"{where}, cells[{foot}],")
+    _refuse_foreign(found["message"], session, where)
     _refuse_doubles(found["message"], where)
     summary = foot_data.get("summary")
     count = summary.get("message_count") if isinstance(summary, Mapping) else None
@@ -181,9 +182,12 @@ def _read(document: Document, found: _Cells, session_id: str | None, where: str)
     reading = Reading(document, session, foot=foot)
     session.messages = _messages(document, found["message"], reading, where)
     _check_structure(reading, count, where)
+    for number, data in found["head"][:1]:
+        _read_head(reading, number, data)
+    source = source_of(document.cells[foot])
+    if fingerprint(source) != foot_data.get("hash"):
+        reading.added[foot] = added_to_foot(session, source)
     _part_from_parent(reading)
-    if found["head"]:
-        _read_head(reading, *found["head"][0])
     return reading
 
 
@@ -192,7 +196,7 @@ def _foot(found: Sequence[tuple[int, Mapping[str, Any]]], where: str) -> tuple[i
         raise TranscriptError(f"{where} lacks the last cell of the session, which holds its runs and settings: {_UNDO}")
     if len(found) > 1:
         raise TranscriptError(
-            f"{where}, cells[{found[1][0]}], is a second copy of the session's last cell, cells[{found[0][0]}]: {_UNDO}"
+            f"{where}, cells[{found[1][0]}], is a second last cell of a session, beside cells[{found[0][0]}]: {_UNDO}"
         )
     return found[0]
 
@@ -227,10 +231,21 @@ def _damage(where: str, error: Exception) -> SessionFormatError:
     )
 
 
+def _refuse_foreign(cells: Sequence[tuple[int, Mapping[str, Any]]], session: Session, where: str) -> None:
+    """Raise if a message was pasted from another session's notebook: nobody has said it here."""
+    for number, data in cells:
+        if (name := data.get("session", session.id)) != session.id:
+            raise TranscriptError(
+                f"{where}, cells[{number}] (message {data.get('index')!r}) is of the session {str(name)[:_SHOWN]!r}, "
+                f"not of {session.id!r}: take the cell out, and to have its message here as well, add it to "
+                "session.messages; the file was left untouched"
+            )
+
+
 def _refuse_doubles(cells: Sequence[tuple[int, Mapping[str, Any]]], where: str) -> None:
     names: dict[Any, int] = {}
     for number, data in cells:
-        first = names.setdefault(str(data.get("cell")), number)
+        first = names.setdefault(str(data.get(NAME)), number)
         if first != number:
             raise TranscriptError(
                 f"{where}, cells[{number}], is a second copy of the message in cells[{first}] (index "
@@ -373,8 +388,7 @@ def _read_head(reading: Reading, number: int, data: Mapping[str, Any]) -> None:
     if fingerprint(source) == data.get("hash"):
         return
     reading.head_is_edited = True
-    title = source.split("\n")[0]
-    if title.startswith("# ") and title != head_lines(reading.session)[0]:
+    title, reading.added[number] = read_head(reading.session, source)
+    if title != reading.session.title:
         reading.is_edited = True
-        (text,) = raw_lines([SourceLine(title.removeprefix("# "), None)], "")
-        reading.session.title = html.unescape(text).strip() or None
+        reading.session.title = title
