@@ -25,6 +25,7 @@ from cyclops_nb.display.live_state import LiveState
 from cyclops_nb.display.live_widgets import LiveWidgets
 from cyclops_nb.display.parts import arguments_line
 from cyclops_nb.display.register import mimebundle
+from cyclops_nb.events import Compacted
 from cyclops_nb.handle import RunHandle
 from cyclops_nb.messages import ToolCall
 from cyclops_nb.render.escape import fragment, label, root
@@ -158,6 +159,8 @@ class LiveView:
         while (event := self._handle.event(self._taken)) is not None:
             if not self._taken:
                 self._state.add_input(self._handle.input)
+            if not self._taken or isinstance(event, Compacted):
+                self._state.start = self._handle.start
             self._state.add(event)
             self._taken += 1
 
