@@ -98,7 +98,7 @@ class RunHandle(LiveDisplayable):
 
     @property
     def start(self) -> int:
-        """The index that its first message has in the session, or will have; less than 0 once that was compacted away."""
+        """The index that its first message has in the session, or will have; below 0 once that was compacted away."""
         before = len(self._state.session.messages)  # first: what is added from here on is found by its id
         places = {message.id: place for place, message in enumerate(tuple(self._state.messages))}
         for index, message in reversed(list(enumerate(tuple(self._state.session.messages)))):

@@ -24,7 +24,9 @@ The bill falls from $1,900 to about $980. What is bought is the heat divided by 
 - At $0.21 per kWh, $E$ costs about $980.
 - A pump for $9,500 has paid for itself after **ten years**.
 """
-PROGRAM = '''Here it is:
+PROGRAM = '''# The calculation
+
+## In Python
 
 ```python
 def years(price: float, gas: float, pump: float) -> float:

@@ -758,7 +758,7 @@ class TestStyle:
         """A frame that scrolls has a scrollbar of its own, which the page's own style does not take away."""
         assert ".cy-scroll{overflow-x:auto;scrollbar-width:thin}" in html.stylesheet(*names)
 
-    @pytest.mark.parametrize("names", STYLES)
+    @pytest.mark.parametrize("names", [*STYLES, ("base", "transcript", "live")])
     def test_is_small(self, names):
         """It repeats in each output, so it has less than 4 kB."""
         assert 0 < len(html.stylesheet(*names).encode()) < 4_000

@@ -85,7 +85,13 @@ class TestHandle:
     def test_shows_the_indices_that_its_messages_have_in_the_session(self, front):
         """Of a session that goes on, and of one of which a summary has taken the place of what stood there."""
         held = [gate(), gate()]
-        script = [text("One"), text("Two"), reply(text("Three"), held[0]), text("A summary of some words."), reply(text("Four"), held[1])]
+        script = [
+            text("One"),
+            text("Two"),
+            reply(text("Three"), held[0]),
+            text("A summary of some words."),
+            reply(text("Four"), held[1]),
+        ]
         with ScriptedServer(script, strict=False) as server:
             front.run(f"{agent_cell(server)}\nfrom cyclops_nb import Compaction\nsession = Session()")
             front.run("for words in ('a b', 'c d'):\n    agent.run(words * 100, session=session)")
@@ -260,7 +266,8 @@ async def look(city: str) -> str:
             between = front.run("print('mine'); display(HTML('mine')); go.set()")
             front.wait_until(lambda: front.is_over(cell))
             page = read(front.outputs[cell][0]["text/html"])
-            assert page.text.endswith('output of look(city="Paris") looking up Paris a map found Paris')
+            # with its step, and not below the answer
+            assert 'output of look(city="Paris") looking up Paris a map found Paris [3] assistant' in page.text
             assert "found Paris" in front.outputs[cell][0]["text/plain"]
             assert len(front.outputs[cell]) == 1
             assert front.outputs[between][0] == "mine\n"

@@ -271,8 +271,8 @@ class TestTools:
         for event in WRITTEN[1:]:
             state.add(event)
         assert seen(state).text.count("looking up") == 1
-        assert [(call.name, shown.text) for call, shown in state.tools_with_output()] == [
-            ("get_weather", "looking up\n\na table")
+        assert [(it.place, it.call.name, it.output.text) for it in state.tools_with_output()] == [
+            (1, "get_weather", "looking up\n\na table")
         ]
 
 

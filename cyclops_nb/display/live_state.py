@@ -36,7 +36,7 @@ from cyclops_nb.render.escape import fragment, json_block, label, root
 from cyclops_nb.render.words import count, seconds, tokens
 from cyclops_nb.usage import Usage, total
 
-__all__ = ["Block", "LiveState"]
+__all__ = ["Block", "LiveState", "ShownOutput"]
 
 _GROWTH = 1.5
 _LEAST_GROWTH = 300
@@ -55,6 +55,15 @@ class Block(NamedTuple):
     """Whether it will stay as it is."""
     widget: str = ""
     """The id of a widget that stands here in place of HTML: one that a tool has displayed."""
+
+
+class ShownOutput(NamedTuple):
+    """What a tool has shown to the reader."""
+
+    place: int
+    """That of the result of the call among the messages of the run."""
+    call: ToolCall
+    output: ToolOutput
 
 
 def _block(name: str, *parts: object, kind: str, is_final: bool = True) -> Block:
@@ -131,9 +140,7 @@ class _Whole:
 class _Step:
     """One completion and the tools it asked for."""
 
-    def __init__(
-        self, name: str, number: int, place: int | None, outputs: Mapping[tuple[int, str], ToolOutput]
-    ) -> None:
+    def __init__(self, name: str, number: int, place: int, outputs: Mapping[tuple[int, str], ToolOutput]) -> None:
         self.accumulator = Accumulator()
         self.outputs = outputs
         self.number = number
@@ -286,12 +293,14 @@ class LiveState:
         self._done += [_Whole(f"input{number}", message, number) for number, message in enumerate(messages)]
         self._places = len(messages)
 
-    def tools_with_output(self) -> list[tuple[ToolCall, ToolOutput]]:
-        """Return the calls whose tools have printed or displayed something, with that."""
+    def tools_with_output(self) -> list[ShownOutput]:
+        """Return what tools have printed or displayed, in the order of their calls."""
         steps = [step for step in [*self._done, self._current] if isinstance(step, _Step)]
-        calls = {(step.number, call.id): call for step in steps for call in step.ready}
         return [
-            (calls[place], output) for place, output in list(self._outputs.items()) if place in calls and output.html
+            ShownOutput(step.place + behind, call, output)
+            for step in steps
+            for behind, call in enumerate(step.ready, 1)
+            if (output := self._outputs.get((step.number, call.id))) is not None and output.html
         ]
 
     def add(self, event: Event) -> None:
