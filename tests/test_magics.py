@@ -202,9 +202,9 @@ REFUSED = {
     "%%ask fresh\nThe way to the {exit}": "InputError: {exit} cannot be filled in, and nothing was asked: there is no",
     "%%ask fresh --bg\n{number.x}": "InputError: {number.x} cannot be filled in, and nothing was asked: AttributeError",
     "%sessions x": "InputError: %sessions takes no arguments",
-    "%%ask --what\nx": "UsageError: unrecognized arguments: --what",
-    "%%ask a b\nx": "UsageError: unrecognized arguments: b",
-    "%%ask --at one\nx": "UsageError: argument --at: invalid int value: 'one'",
+    "%%ask --what\nx": "InputError: unrecognized arguments: --what. A cell begins with %%ask [name",
+    "%%ask a b\nx": "InputError: unrecognized arguments: b. A cell begins with %%ask [name",
+    "%%ask --at one\nx": "InputError: argument --at: invalid int value: 'one'. A cell begins with %%ask [name",
 }
 
 

@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
@@ -37,6 +38,10 @@ __all__ = ["AgentMagics", "load_ipython_extension", "unload_ipython_extension"]
 _RESPONSE = "_response"
 _HANDLE = "_handle"
 _NUMBERED = re.compile(r"(.+?)_\d+")
+_USAGE = (
+    "A cell begins with %%ask [name of a session] [--agent NAME] [--fork] [--at INDEX] [--bg], and the prompt stands "
+    "below that line"
+)
 _NAMES = {"cell": "ask", "line": "sessions"}
 
 
@@ -72,8 +77,8 @@ class AgentMagics(Magics):
         in code, LaTeX and JSON stay as they are; {{doubled}} ones around a name become single. Then _response has all
         that came of the run; with --bg it is _handle.result() that waits for that.
         """
-        arguments = parse_argstring(self.ask, line)
         try:
+            arguments = self._arguments(line)
             variables = self._variables()
             target = _target(arguments, variables)
             agent = _agent(arguments.agent, variables)
@@ -121,6 +126,14 @@ class AgentMagics(Magics):
         if line.strip():
             raise _in_short(InputError(f"%sessions takes no arguments, not {line.strip()!r}"))
         return overview(self._variables())
+
+    def _arguments(self, line: str) -> Namespace:
+        """Return what stands behind ``%%ask``."""
+        try:
+            arguments: Namespace = parse_argstring(self.ask, line)
+        except UsageError as error:
+            raise InputError(f"{error}. {_USAGE}") from None
+        return arguments
 
     def _variables(self) -> dict[str, Any]:
         """Return what the user has named, and not what IPython has."""
