@@ -208,6 +208,19 @@ class TestStop:
             front.wait_until(lambda: front.is_over(cells[1]))
             assert "begun 1 and ended" in front.shown(cells[1])
 
+    @pytest.mark.parametrize("running", ["installed"], indirect=True)
+    def test_is_heard_while_another_cell_runs(self, front):
+        """Where the kernel has threads for that, and the front end asks for one: one need not wait for the cell."""
+        held = gate()
+        with ScriptedServer([reply(text("half"), held)]) as server:
+            front.run(agent_cell(server))
+            cell = front.send("handle = agent.start('q')\nhandle")
+            front.wait_until(lambda: "half" in front.shown(cell))
+            front.send("handle.result(60)")
+            front.click(front.buttons()[0], front.subshell())
+            front.wait_until(lambda: front.is_over(cell))
+            assert "cancelled" in front.shown(cell)
+
     def test_tells_in_the_view_why_it_could_not(self, front):
         """An exception in a callback is seen nowhere else."""
         held = gate()
