@@ -203,6 +203,7 @@ REFUSED = {
     "%%ask fresh --bg\n{number.x}": "InputError: {number.x} cannot be filled in, and nothing was asked: AttributeError",
     "%sessions x": "InputError: %sessions takes no arguments",
     "%%ask --what\nx": "InputError: unrecognized arguments: --what. A cell begins with %%ask [name",
+    '%%ask "a\nx': "InputError: No closing quotation. A cell begins with %%ask [name",
     "%%ask a b\nx": "InputError: unrecognized arguments: b. A cell begins with %%ask [name",
     "%%ask --at one\nx": "InputError: argument --at: invalid int value: 'one'. A cell begins with %%ask [name",
 }

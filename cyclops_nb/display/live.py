@@ -37,8 +37,8 @@ __all__ = ["LiveView", "show_live"]
 
 _LEAST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
-_BYTES_AT_ONCE = 20_000
-_BYTES_PER_SECOND = 6_000
+_BYTES_AT_ONCE = 16_000
+_BYTES_PER_SECOND = 5_000
 """What the updates of a run may come to: when they come to more, the next one comes later."""
 _BESIDE = '<div style="padding:0 .6em"><div class="cy-body">{}</div></div>'
 """As far from the edge as the text of messages."""

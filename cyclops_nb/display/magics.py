@@ -131,7 +131,7 @@ class AgentMagics(Magics):
         """Return what stands behind ``%%ask``."""
         try:
             arguments: Namespace = parse_argstring(self.ask, line)
-        except UsageError as error:
+        except (UsageError, ValueError) as error:  # a quotation mark without another one is a ValueError
             raise InputError(f"{error}. {_USAGE}") from None
         return arguments
 
