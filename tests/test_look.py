@@ -150,6 +150,11 @@ class TestWithoutKernel:
         assert trusted.locator(".cy .cy-math mjx-container").count() >= 8
         assert "from $1,900 to about $980" in seen(trusted)
 
+    def test_has_tables_with_words_to_the_left_and_numbers_to_the_right(self, trusted):
+        """What Markdown leaves open is to the left, whatever the front end does with its own tables."""
+        row = trusted.locator(".cy-session .cy-md tbody tr").first.locator("td")
+        assert row.evaluate_all("all => all.map((it) => getComputedStyle(it).textAlign)") == ["left", "right", "right"]
+
     def test_has_headings_that_are_seen_as_such(self, trusted):
         """They are bold, those of a higher level larger; the table of contents is the author's."""
         look.open_all(trusted)

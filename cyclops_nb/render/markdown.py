@@ -157,12 +157,12 @@ def sanitised(html: str) -> Markup:
     Examples
     --------
     >>> print(sanitised("<table onclick='x()'><tr><td>1</td></tr></table><script>x()</script>"))
-    <div class="cy-md mathjax_ignore tex2jax_ignore"><table><tbody><tr><td>1</td></tr></tbody></table></div>
+    <div class="cy-md cy-html mathjax_ignore tex2jax_ignore"><table><tbody><tr><td>1</td></tr></tbody></table></div>
     """
     body = _allowed(visible(html))
     if not body.striptags().strip():
         return Markup("")
-    return fragment('<div class="{}">{}</div>', f"cy-md {MATH_OFF}", body)
+    return fragment('<div class="{}">{}</div>', f"cy-md cy-html {MATH_OFF}", body)
 
 
 def _clean(text: str) -> Markup:
