@@ -216,7 +216,7 @@ class TestStop:
             front.run(agent_cell(server))
             cell = front.send("handle = agent.start('q')\nhandle")
             front.wait_until(lambda: "half" in front.shown(cell))
-            front.send("handle.result(60)")
+            front.send("response = handle.result(60)")
             front.click(front.buttons()[0], front.subshell())
             front.wait_until(lambda: front.is_over(cell))
             assert "cancelled" in front.shown(cell)

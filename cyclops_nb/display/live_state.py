@@ -43,6 +43,7 @@ _LEAST_GROWTH = 300
 _LAST_LINE = 120
 _ARGUMENTS = 6_000
 _CHARACTERS_PER_TOKEN = 4
+_OPEN_BYLINE = '<div class="cy-by"><span role="heading" aria-level="4">{}<b>{}</b></span></div>'
 _WORKING = fragment('<span class="cy-work"></span>')
 
 
@@ -174,7 +175,7 @@ class _Step:
 
     def _byline(self) -> Block:
         if self.message is None:
-            line = fragment('<div class="cy-by">{}<b>{}</b></div>', index_mark(self._index), "assistant")
+            line = fragment(_OPEN_BYLINE, index_mark(self._index), "assistant")
         else:
             line = byline(Unit(self._index or 0, self.message), is_indexed=self._index is not None)
         return _block(self._name, line, kind="cy-m cy-assistant", is_final=self.message is not None)

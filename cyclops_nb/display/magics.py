@@ -179,8 +179,11 @@ def _target(arguments: Namespace, variables: Mapping[str, Any]) -> _Target:
     numbered = _NUMBERED.fullmatch(name)
     base = numbered[1] if numbered else name
     number = next(number for number in range(2, len(variables) + 3) if f"{base}_{number}" not in variables)
-    call = f"{name}.fork()" if arguments.at is None else f"{name}.fork(at={arguments.at})"
-    return _Target(f"{base}_{number}", session.fork(arguments.at), call)
+    fork = f"{base}_{number}"
+    title = fork if session.title == name else None  # two of the same title would be hard to tell apart
+    options = [] if arguments.at is None else [f"at={arguments.at}"]
+    options += [] if title is None else [f"title={title!r}"]
+    return _Target(fork, session.fork(arguments.at, title=title), f"{name}.fork({', '.join(options)})")
 
 
 def _written(cell: str, name: str) -> str:
