@@ -96,6 +96,16 @@ class RunHandle(LiveDisplayable):
         """The messages that the run was given, as they stand in the transcript; empty before it has begun."""
         return tuple(self._state.messages[: len(self._state.plan.input)])
 
+    @property
+    def start(self) -> int:
+        """The index that its first message has in the session, or will have; below 0 once that was compacted away."""
+        before = len(self._state.session.messages)  # first: what is added from here on is found by its id
+        places = {message.id: place for place, message in enumerate(tuple(self._state.messages))}
+        for index, message in reversed(list(enumerate(tuple(self._state.session.messages)))):
+            if message.id in places:
+                return index - places[message.id]
+        return before
+
     def _repr_mimebundle_(self, **wishes: Any) -> dict[str, Any]:
         response = self._response
         return super()._repr_mimebundle_(**wishes) if response is None else response._repr_mimebundle_(**wishes)

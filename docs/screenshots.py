@@ -2,25 +2,33 @@
 
     PYTHONPATH=tests python docs/screenshots.py
 
-It takes what ``pip install -e ".[ci]"`` installs, and Chromium. The notebook and the ways are those of the browser
-tests, in ``tests/look.py``.
+It takes what ``pip install -e ".[ci]"`` installs, Chromium, and poppler-utils for the picture of a PDF. The notebook
+and the ways are those of the browser tests, in ``tests/look.py``.
 """
 
 from __future__ import annotations
 
 import io
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import heat_pump
 import look
-from browser import Lab, chromium
+import nbformat
+from browser import Lab, begin_all, chromium, open_notebook
+from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
+
+from cyclops_nb.testing import RecordedRequest, ScriptedServer, gate, reasoning, reply, text, tool_call, tool_calls
 
 PICTURES = Path(__file__).parent / "screenshots"
 COLOURS = 96
 SESSION, FORK, COMPARISON, LISTED = 3, 4, 5, 7  # cells of the notebook
 WIDTH = 1000
+PRINTED = 2
+"""The page of the PDF on which a session begins."""
 
 
 def save(name: str, png: bytes) -> None:
@@ -66,26 +74,67 @@ def exported(browser: Any, notebook: Any, folder: Path) -> None:
     path.write_text(look.as_page(notebook), "utf-8")
     page = look.offline(browser, viewport={"width": WIDTH, "height": 900})
     page.goto(path.as_uri(), wait_until="domcontentloaded")
+    printed(page, folder)
     cell(page, FORK).locator(".cy-foot").first.evaluate("it => it.open = true")
     fork = cell(page, FORK).locator(".cy-fork")
     save("exported", region(page, fork, cell(page, LISTED)))
     messages = cell(page, SESSION).locator(".cy-m")
-    page.set_viewport_size({"width": 720, "height": 1000})
-    page.emulate_media(media="print")
-    save("print", region(page, cell(page, SESSION), messages.nth(2)))
-    page.emulate_media(media="screen")
     page.set_viewport_size({"width": 400, "height": 900})
     save("narrow", region(page, cell(page, SESSION).locator(".cy-head").first, messages.nth(2)))
     page.close()
 
 
+def printed(page: Any, folder: Path) -> None:
+    """Make the picture of paper: the page of a PDF on which a session begins."""
+    page.pdf(path=folder / "look.pdf", format="A4")
+    options = ["-png", "-r", "100", "-f", str(PRINTED), "-l", str(PRINTED), "-singlefile"]
+    subprocess.run(["pdftoppm", *options, folder / "look.pdf", folder / "page"], check=True)  # noqa: S603, S607
+    save("print", (folder / "page.png").read_bytes())
+
+
+def live(browser: Any, folder: Path) -> None:
+    """Make the picture of two runs that go on: one writes its answer, the other thinks."""
+    writing, thinking = gate(), gate()
+    begin, formula, end = heat_pump.CALCULATION.partition("\\[")
+    look_up = tool_calls(tool_call("get_climate", {"city": "Bergen"}), tool_call("get_price", {"fuel": "electricity"}))
+    words = "They ask of panels on the roof.\nBergen has rain on 240 days of a year, and less light than"
+
+    def script(request: RecordedRequest) -> Any:
+        if "solar" in str(request.messages[-1]["content"]):
+            return reply(reasoning(words), thinking, text("Hardly."))
+        if request.messages[-1]["role"] == "tool":
+            return reply(text(begin), writing, text(formula + end))
+        return reply(reasoning("They heat with gas."), text("I look up the climate and the price."), look_up)
+
+    with ScriptedServer(script, strict=False) as server:
+        sources = [
+            f"%load_ext cyclops_nb\nfrom heat_pump import QUESTION, agent_at\nagent = agent_at({server.base_url!r})",
+            "handle = agent.start(QUESTION)\nhandle",
+            "%%ask sun --bg\nAnd solar panels?",
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = new_notebook(cells=[new_code_cell(it) for it in sources], metadata={"kernelspec": kernel})
+        nbformat.write(notebook, folder / "live.ipynb")
+        with Lab(folder) as address:
+            page = open_notebook(browser, address, "live.ipynb", viewport={"width": WIDTH, "height": 1600})
+            page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
+            begin_all(page)
+            cell(page, 1).get_by_text("divided by the efficiency").wait_for()
+            cell(page, 2).get_by_text("less light than").filter(visible=True).first.wait_for()
+            save("live", region(page, cell(page, 1), cell(page, 2)))
+            for held in (writing, thinking):
+                held.release()
+            page.close()
+
+
 def main() -> None:
-    """Run the notebook once and take all pictures of it."""
+    """Run the notebook once and take all pictures of it, and one of runs that go on."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         notebook = look.executed(folder)
         jupyterlab(browser, notebook, Path(folder))
         exported(browser, notebook, Path(folder))
+        live(browser, Path(tempfile.mkdtemp(dir=folder)))
 
 
 if __name__ == "__main__":

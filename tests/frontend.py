@@ -113,10 +113,19 @@ class FrontEnd:
         """Return the ids of the buttons that are there, the oldest first."""
         return [model for model, state in self.widgets.items() if state["_model_name"] == "ButtonModel"]
 
-    def click(self, button):
-        """Click on a button, which may be gone by now."""
+    def click(self, button, subshell=None):
+        """Click on a button, which may be gone by now; for another thread of the kernel to hear, if there is one."""
         content = {"comm_id": button, "data": {"method": "custom", "content": {"event": "click"}}}
-        self._client.shell_channel.send(self._client.session.msg("comm_msg", content))
+        message = self._client.session.msg("comm_msg", content)
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
+        self._client.shell_channel.send(message)
+
+    def subshell(self):
+        """Begin another thread of the kernel that hears messages, as JupyterLab does for widgets, and return its id."""
+        channel = self._client.control_channel
+        channel.send(self._client.session.msg("create_subshell_request", {}))
+        return channel.get_msg(timeout=SECONDS)["content"]["subshell_id"]
 
     def is_over(self, cell):
         """Say whether the first output of a cell needs no kernel any more."""

@@ -24,7 +24,9 @@ The bill falls from $1,900 to about $980. What is bought is the heat divided by 
 - At $0.21 per kWh, $E$ costs about $980.
 - A pump for $9,500 has paid for itself after **ten years**.
 """
-PROGRAM = '''Here it is:
+PROGRAM = '''# The calculation
+
+## In Python
 
 ```python
 def years(price: float, gas: float, pump: float) -> float:
@@ -91,12 +93,12 @@ def _script():
 QUESTION = "Our gas bill rose from $1,200 to $1,900 a year. Does a heat pump pay? We live in Bergen."
 
 
-def agent_on(server):
-    """Return the agent that talks to a server with this script."""
+def agent_at(address):
+    """Return the agent that talks to a server."""
     return Agent(
         "gpt-4o-mini",
         [get_climate, get_price],
-        base_url=server.base_url,
+        base_url=address,
         system_prompt="You advise house owners. Be brief, and show how you come to your numbers.",
         temperature=0,
         prices={"input": 0.15, "output": 0.6, "cached": 0.075},
@@ -110,14 +112,14 @@ def server():
 
 def start_agent():
     """Return the agent on a server that runs until the process ends."""
-    return agent_on(server().__enter__())
+    return agent_at(server().__enter__().base_url)
 
 
 def talk():
     """Return a session of two questions: one with a picture, reasoning, tools, a table and a formula, one with code."""
     session = Session("bergen-1", title="Heat pump in Bergen")
     with server() as running:
-        agent = agent_on(running)
+        agent = agent_at(running.base_url)
         agent.run([QUESTION, bills()], session=session)
         agent.run("Show me the calculation as Python.", session=session)
     return session

@@ -449,8 +449,17 @@ class TestSizes:
         """No kind of part makes a message huge."""
         bundle = mimebundle(message)
         assert len(bundle["text/html"].encode()) < 500_000
-        assert len(bundle["text/plain"].encode()) < 500_000
+        assert len(bundle["text/plain"].encode()) < 250_000
         read(bundle["text/html"])
+
+    def test_many_calls_in_one_step_are_bounded(self):
+        """A thousand calls with a thousand results are one answer to a reader; both looks say that not all is shown."""
+        calls = [ToolCall(str(number), "f", f'{{"n": {number}}}') for number in range(1_000)]
+        session = conversation(AssistantMessage(calls), *(ToolMessage(it.id, "f", "y" * 20_000) for it in calls))
+        bundle = mimebundle(session)
+        assert len(bundle["text/html"].encode()) < 500_000
+        assert len(bundle["text/plain"].encode()) < 150_000
+        assert "characters left out" in bundle["text/plain"]
 
     def test_huge_settings_errors_and_notes_are_cut(self):
         """Prompts, tools, errors, warnings and metadata are cut as well."""
@@ -758,7 +767,7 @@ class TestStyle:
         """A frame that scrolls has a scrollbar of its own, which the page's own style does not take away."""
         assert ".cy-scroll{overflow-x:auto;scrollbar-width:thin}" in html.stylesheet(*names)
 
-    @pytest.mark.parametrize("names", STYLES)
+    @pytest.mark.parametrize("names", [*STYLES, ("base", "transcript", "live")])
     def test_is_small(self, names):
         """It repeats in each output, so it has less than 4 kB."""
         assert 0 < len(html.stylesheet(*names).encode()) < 4_000

@@ -68,18 +68,46 @@ class TestHandle:
             assert set(bundle) == {WIDGET, "text/html", "text/plain"}
             assert "goes on" in read(bundle["text/html"]).text
             assert "<strong>Hello</strong>" in "".join(front.parts(cell))
-            assert "user Greet me" in front.shown(cell)
+            assert "[0] user Greet me" in front.shown(cell)
             assert "running" in front.shown(cell)
             assert not front.is_over(cell)
             held.release()
             front.wait_until(lambda: front.is_over(cell))
-            told = front.run("print(sorted(handle.response._repr_mimebundle_()))")
-            assert front.outputs[told] == [f"{sorted(front.outputs[cell][0])}\n"]
-            assert len(front.outputs[cell]) == 1
+            (bundle,) = front.outputs[cell]
+            assert set(bundle) == {"text/html", "text/plain", "application/vnd.cyclops.run+json"}
+            assert bundle["application/vnd.cyclops.run+json"]["messages"][1]["content"][1]["text"] == "**Hello** world"
+            assert "[1] assistant" in bundle["text/plain"]
             assert "Response of scripted completed" in front.shown(cell)
             left = front.run(LEFT)
             assert front.outputs[left] == ["0 OutStream False\n"]
             assert front.widgets == {}
+
+    def test_shows_the_indices_that_its_messages_have_in_the_session(self, front):
+        """Of a session that goes on, and of one of which a summary has taken the place of what stood there."""
+        held = [gate(), gate()]
+        script = [
+            text("One"),
+            text("Two"),
+            reply(text("Three"), held[0]),
+            text("A summary of some words."),
+            reply(text("Four"), held[1]),
+        ]
+        with ScriptedServer(script, strict=False) as server:
+            front.run(f"{agent_cell(server)}\nfrom cyclops_nb import Compaction\nsession = Session()")
+            front.run("for words in ('a b', 'c d'):\n    agent.run(words * 100, session=session)")
+            cell = front.run("handle = agent.start('q', session=session)\nhandle")
+            front.wait_until(lambda: "Three" in front.shown(cell))
+            assert "[4] user q [5] assistant Three" in front.shown(cell)
+            held[0].release()
+            front.wait_until(lambda: front.is_over(cell))
+            front.run("small = agent.replace(compaction=Compaction(keep_last=2), input_limit=100)")
+            cell = front.run("handle = small.start('again', session=session)\nhandle")
+            front.wait_until(lambda: "Four" in front.shown(cell))
+            assert "A summary of some words. [4] assistant Four" in front.shown(cell)
+            assert "[3] user again" in front.shown(cell)
+            held[1].release()
+            front.wait_until(lambda: front.is_over(cell))
+            assert "[4] assistant" in front.shown(cell)
 
     def test_has_formulas_typeset_when_they_are_complete(self, front):
         """A text that is written is not typeset again and again; two that are complete are, each once."""
@@ -180,6 +208,19 @@ class TestStop:
             front.wait_until(lambda: front.is_over(cells[1]))
             assert "begun 1 and ended" in front.shown(cells[1])
 
+    @pytest.mark.parametrize("running", ["installed"], indirect=True)
+    def test_is_heard_while_another_cell_runs(self, front):
+        """Where the kernel has threads for that, and the front end asks for one: one need not wait for the cell."""
+        held = gate()
+        with ScriptedServer([reply(text("half"), held)]) as server:
+            front.run(agent_cell(server))
+            cell = front.send("handle = agent.start('q')\nhandle")
+            front.wait_until(lambda: "half" in front.shown(cell))
+            front.send("response = handle.result(60)")
+            front.click(front.buttons()[0], front.subshell())
+            front.wait_until(lambda: front.is_over(cell))
+            assert "cancelled" in front.shown(cell)
+
     def test_tells_in_the_view_why_it_could_not(self, front):
         """An exception in a callback is seen nowhere else."""
         held = gate()
@@ -238,7 +279,8 @@ async def look(city: str) -> str:
             between = front.run("print('mine'); display(HTML('mine')); go.set()")
             front.wait_until(lambda: front.is_over(cell))
             page = read(front.outputs[cell][0]["text/html"])
-            assert page.text.endswith('output of look(city="Paris") looking up Paris a map found Paris')
+            # with its step, and not below the answer
+            assert 'output of look(city="Paris") looking up Paris a map found Paris [3] assistant' in page.text
             assert "found Paris" in front.outputs[cell][0]["text/plain"]
             assert len(front.outputs[cell]) == 1
             assert front.outputs[between][0] == "mine\n"

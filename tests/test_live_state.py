@@ -76,12 +76,12 @@ def body(state):
 
 
 def body_of(message, results=()):
-    """Return the HTML of an answer as a session shows it, without its indices."""
-    given = [result and Result(0, result) for result in results]
+    """Return the HTML of an answer as a session shows it that has nothing else."""
+    given = [result and Result(number, result) for number, result in enumerate(results, 1)]
     calls = tuple(zip(message.tool_calls, given, strict=True))
     return SEAM.sub(
         "",
-        str(unit_block(Unit(0, message, calls), Room(), is_indexed=False))
+        str(unit_block(Unit(0, message, calls), Room()))
         .partition('<div class="cy-body">')[2]
         .removesuffix("</div></div>"),
     )
@@ -271,8 +271,8 @@ class TestTools:
         for event in WRITTEN[1:]:
             state.add(event)
         assert seen(state).text.count("looking up") == 1
-        assert [(call.name, shown.text) for call, shown in state.tools_with_output()] == [
-            ("get_weather", "looking up\n\na table")
+        assert [(it.place, it.call.name, it.output.text) for it in state.tools_with_output()] == [
+            (1, "get_weather", "looking up\n\na table")
         ]
 
 
@@ -327,7 +327,7 @@ class TestRetries:
         old = {block.name for block in state.blocks()}
         state.add(StepStarted(step=1))
         state.add(TextDelta(text="second", step=1))
-        assert seen(state).text == "assistant second"
+        assert seen(state).text == "[0] assistant second"
         assert old.isdisjoint(block.name for block in state.blocks())
 
     def test_of_a_request_are_told_until_the_answer_comes(self):
@@ -384,16 +384,68 @@ class TestOtherBlocks:
         state = LiveState()
         state.add_input([UserMessage("What is the weather?")])
         state.add(StepStarted(step=1))
-        assert seen(state).text == "user What is the weather? assistant"
+        assert seen(state).text == "[0] user What is the weather? [1] assistant"
 
     def test_a_compaction_is_shown_where_it_happened(self):
         """The summary stands before the step that came after it."""
         summary = SummaryMessage("They talked about Paris.", 4)
         state = told(Compacted(message=summary), StepStarted(step=1), TextDelta(text="Yes.", step=1))
-        assert seen(state).text == "summary of 4 messages They talked about Paris. assistant Yes."
+        assert seen(state).text.startswith("summary of 4 messages They talked about Paris.")
+        assert seen(state).text.endswith("assistant Yes.")
+
+
+def indices(state):
+    """Return the indices that are seen, from top to bottom."""
+    return [int(number) for number in re.findall(r"\[(\d+)\]", seen(state).text)]
+
+
+class TestIndices:
+    """What `truncate`, `edit` and `fork` take, at each message as in the session."""
+
+    def test_stand_at_each_message_from_the_beginning(self):
+        """Of results before they are there, in the order of their calls."""
+        state = LiveState()
+        state.start = 7
+        state.add_input([UserMessage("One."), UserMessage("Two.")])
+        other = ToolCall("call_2", "wait", "{}")
+        for event in (*WRITTEN, ToolCallStarted(call_id="call_2", name="wait", step=1)):
+            state.add(event)
+        assert indices(state) == [7, 8, 9, 10, 11]
+        for event in (ToolCallReady(call=CALL, step=1), ToolCallReady(call=other, step=1)):
+            state.add(event)
+        state.add(ToolResult(message=ToolMessage("call_2", "wait", "x"), duration=0.1, step=1))
+        assert indices(state) == [7, 8, 9, 10, 11, 11]  # the result is labelled with it too
+        state.add(finished(AssistantMessage([CALL, other])))
+        state.add(StepStarted(step=2))
+        assert indices(state)[-1] == 12
+
+    def test_count_the_message_that_says_why_an_answer_was_not_good(self):
+        """A structured answer is asked for again in a message that stands between the two."""
+        state = LiveState()
+        state.add_input([UserMessage("q")])
+        for event in (StepStarted(step=1), finished(AssistantMessage("bad")), StepStarted(step=2), StepStarted(step=2)):
+            state.add(event)
+        assert indices(state) == [0, 1, 3]
+
+    def test_follow_a_compaction(self):
+        """What stands in the session no more has no index; what comes has that which it will have."""
+        state = LiveState()
+        state.start = 4
+        state.add_input([UserMessage("q")])
+        state.add(StepStarted(step=1))
+        state.add(finished(AssistantMessage([CALL])))
+        assert indices(state) == [4, 5]
+        state.start = 0  # the summary stands for all but the step
+        for event in (Compacted(message=SummaryMessage("So far.", 5)), StepStarted(step=2)):
+            state.add(event)
+        assert indices(state) == [1, 3]
+
+
+class TestHostileTexts:
+    """What a model may write."""
 
     @pytest.mark.parametrize("text", HOSTILE)
-    def test_hostile_texts_do_nothing_in_any_state(self, text):
+    def test_do_nothing_in_any_state(self, text):
         """Whatever a model writes into whatever field, at any moment: nothing of it can act."""
         call = ToolCall("call_1", text or "x", text)
         message = AssistantMessage([ReasoningPart(text), TextPart(text), call], model=text)

@@ -150,6 +150,28 @@ class TestWithoutKernel:
         assert trusted.locator(".cy .cy-math mjx-container").count() >= 8
         assert "from $1,900 to about $980" in seen(trusted)
 
+    def test_has_tables_with_words_to_the_left_and_numbers_to_the_right(self, trusted):
+        """What Markdown leaves open is to the left, whatever the front end does with its own tables."""
+        row = trusted.locator(".cy-session .cy-md tbody tr").first.locator("td")
+        assert row.evaluate_all("all => all.map((it) => getComputedStyle(it).textAlign)") == ["left", "right", "right"]
+
+    def test_has_headings_that_are_seen_as_such(self, trusted):
+        """They are bold, those of a higher level larger; the table of contents is the author's."""
+        look.open_all(trusted)
+        sizes = []
+        for tag in ("h1", "h2"):
+            heading = trusted.locator(f".cy-session .cy-md {tag}").first
+            weight, size = heading.evaluate("it => [getComputedStyle(it).fontWeight, getComputedStyle(it).fontSize]")
+            assert int(weight) >= 600
+            sizes.append(float(size.removesuffix("px")))
+        body = trusted.locator(".cy-session .cy-md p").first.evaluate("it => parseFloat(getComputedStyle(it).fontSize)")
+        assert sizes[0] > sizes[1] > body
+        trusted.evaluate("jupyterapp.commands.execute('toc:show-panel')")
+        contents = trusted.locator(".jp-TableOfContents-tree .jp-tocItem")
+        contents.first.wait_for()
+        assert contents.all_inner_texts() == ["Heating in Bergen"]
+        trusted.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
+
 
 class TestThemes:
     """Light and dark, by the front end's own colours."""
@@ -258,6 +280,7 @@ class TestPaper:
         assert page.evaluate(HIDDEN) == []
         words = seen(page)
         assert [text for text in SAID + FOLDED if text not in words] == []
+        assert page.evaluate(TOO_WIDE) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 720
 
 

@@ -172,6 +172,22 @@ class TestForks:
             assert [len(request.messages) for request in server.requests] == [1, 3, 5, 3, 1, 7]
             assert front.errors == []
 
+    def test_are_titled_as_their_variables_where_the_session_is(self, front):
+        """Else a comparison would have two columns of one name; a title of the user's own is kept."""
+        with ScriptedServer(echo) as server:
+            front.run(agent_cell(server))
+            front.run("%%ask paris\none")
+            cells = [front.run(f"%%ask {line}\ntwo") for line in ("paris --fork", "paris_2 --at 0")]
+            told = [read(front.outputs[cell][0]["text/html"]).text for cell in cells]
+            assert told == ["paris_2 = paris.fork(title='paris_2')", "paris_3 = paris_2.fork(at=0, title='paris_3')"]
+            front.run("paris.title = 'Sights'")
+            front.run("%%ask paris --fork\nthree")
+            assert (
+                said(front, "[item.title for item in (paris_2, paris_3, paris_4)]")
+                == "['paris_2', 'paris_3', 'Sights']"
+            )
+            assert front.errors == []
+
     def test_that_are_refused_leave_no_variable(self, front):
         """A run that cannot begin has made nothing."""
         with ScriptedServer([tool_call("look"), text("done")]) as server:
@@ -202,9 +218,10 @@ REFUSED = {
     "%%ask fresh\nThe way to the {exit}": "InputError: {exit} cannot be filled in, and nothing was asked: there is no",
     "%%ask fresh --bg\n{number.x}": "InputError: {number.x} cannot be filled in, and nothing was asked: AttributeError",
     "%sessions x": "InputError: %sessions takes no arguments",
-    "%%ask --what\nx": "UsageError: unrecognized arguments: --what",
-    "%%ask a b\nx": "UsageError: unrecognized arguments: b",
-    "%%ask --at one\nx": "UsageError: argument --at: invalid int value: 'one'",
+    "%%ask --what\nx": "InputError: unrecognized arguments: --what. A cell begins with %%ask [name",
+    '%%ask "a\nx': "InputError: No closing quotation. A cell begins with %%ask [name",
+    "%%ask a b\nx": "InputError: unrecognized arguments: b. A cell begins with %%ask [name",
+    "%%ask --at one\nx": "InputError: argument --at: invalid int value: 'one'. A cell begins with %%ask [name",
 }
 
 

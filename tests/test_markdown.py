@@ -112,7 +112,7 @@ def rendered(text, **settings):
         assert tag in ALLOWED_TAGS
         assert set(attributes) <= ALLOWED_ATTRIBUTES.get(tag, set()) | ({"rel"} if tag == "a" else set())
         if "class" in attributes:
-            assert attributes["class"] in {MATH_ON, *CODE_CLASSES}
+            assert attributes["class"] in {MATH_ON, "jp-toc-ignore", *CODE_CLASSES}
         if tag == "a" and "href" in attributes:
             assert attributes["rel"] == "noopener noreferrer"
             assert urlsplit(attributes["href"]).scheme in {"http", "https", "mailto"}
@@ -179,6 +179,12 @@ class TestToHtml:
         assert page.tags("td") == [{"style": "text-align:left"}, {"style": "text-align:right"}]
         assert "☑ l ☐ m" in page.text
         assert page.tags("a") == [{"href": "https://o.example", "title": "p", "rel": "noopener noreferrer"}]
+
+    def test_headings_are_below_that_of_their_message(self):
+        """A screen reader hears a message as a whole; a notebook's table of contents has what its author wrote alone."""
+        page = rendered("# a\n\n## b\n\nc\n=\n\n###### d")
+        assert [page.tags(tag)[0]["aria-level"] for tag in ("h1", "h2", "h6")] == ["5", "6", "6"]
+        assert {heading["class"] for tag in ("h1", "h2", "h6") for heading in page.tags(tag)} == {"jp-toc-ignore"}
 
     def test_a_link_that_may_not_be_clicked_is_shown_as_it_was_written(self):
         """Relative addresses and other schemes stay text."""

@@ -148,6 +148,16 @@ for number in range(3):
         assert front.outputs[cell] == [{"text/html": "", "text/plain": ""}]
         assert "".join(front.outputs[front.run("print(len(found))")]) == "3\n"
 
+    def test_exports_of_sessions_have_one(self, front, tmp_path):
+        """So has writing thousands of sessions into one notebook."""
+        cell = front.run(f"""
+from cyclops_nb import Session, export_notebook
+path = export_notebook([Session(f"study-{{number}}") for number in range(3)], {str(tmp_path / "all.ipynb")!r})
+""")
+        front.wait_until(lambda: not front.widgets)
+        assert front.outputs[cell] == [{"text/html": "", "text/plain": ""}]
+        assert front.errors == []
+
     def test_kernels_without_widgets_have_none(self, front):
         """And nothing is said about it."""
         cell = front.run(f"""

@@ -15,11 +15,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 from strategies import moderate
 
+from cyclops_nb.agent import Agent
 from cyclops_nb.display.prompts import filled
 from cyclops_nb.errors import InputError
 from cyclops_nb.messages import AssistantMessage, ImagePart, TextPart
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.runs import Run
+from cyclops_nb.session import Session
 
 TABLE = pd.DataFrame({"city": ["Paris", "Rome"], "people": [2, 3]})
 VALUES = {
@@ -189,10 +191,12 @@ class TestObjects:
         assert fill("Read {path}", path=Path("secret.txt")) == "Read secret.txt"
 
     @pytest.mark.parametrize(
-        "value", [len, re, Path, object(), lambda: 1, "".join], ids=lambda value: type(value).__name__
+        "value",
+        [len, re, Path, object(), lambda: 1, "".join, Session("study-1"), Agent("m", base_url="http://127.0.0.1:1")],
+        ids=lambda value: type(value).__name__,
     )
     def test_what_has_no_text_is_refused(self, value):
-        """An address in memory says nothing to a model."""
+        """An address in memory says nothing to a model, and neither do the fields of a session."""
         with pytest.raises(InputError, match="has no text of its own, and nothing was asked"):
             fill("{value}", value=value)
 

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from cyclops_nb.display.html import facts, fold, page
-from cyclops_nb.display.parts import PART_LIMIT, Images, Room, about, call, content, preview, stray_result
+from cyclops_nb.display.parts import PART_LIMIT, Images, Room, about, call, content, index_mark, preview, stray_result
 from cyclops_nb.display.units import Unit, choose, split, units
 from cyclops_nb.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import count, index_range, moment, speaker
 
-__all__ = ["STYLES", "byline", "conversation", "message_page", "unit_block"]
+__all__ = ["STYLES", "byline", "conversation", "index_mark", "message_page", "unit_block"]
 
 STYLES = ("transcript",)
 """Parts of the style sheet that an output with messages needs."""
@@ -93,12 +93,11 @@ def _answer(unit: Unit, room: Room, *, expected: bool, is_indexed: bool) -> Mark
 def byline(unit: Unit, *, is_indexed: bool) -> Markup:
     """Return the line above a message: who speaks, and what is known about it beside its content."""
     message = unit.message
-    index = fragment('<span class="cy-i">[{}]</span> ', unit.index) if is_indexed else ""
     return fragment(
         '<div class="cy-by" title="{}"><span role="heading" aria-level="4">{}<b>{}</b></span> '
         '<span class="cy-meta">{}</span></div>',
         moment(message.created_at),
-        index,
+        index_mark(unit.index if is_indexed else None),
         label(speaker(message)),
         facts(_about(message)),
     )

@@ -21,12 +21,14 @@ from markupsafe import Markup
 
 from cyclops_nb.display.capture import begin_capture, end_capture
 from cyclops_nb.display.html import fold, notice, page
-from cyclops_nb.display.live_state import LiveState
+from cyclops_nb.display.live_state import LiveState, ShownOutput
 from cyclops_nb.display.live_widgets import LiveWidgets
 from cyclops_nb.display.parts import arguments_line
 from cyclops_nb.display.register import mimebundle
+from cyclops_nb.display.responses import response_page
+from cyclops_nb.events import Compacted
 from cyclops_nb.handle import RunHandle
-from cyclops_nb.messages import ToolCall
+from cyclops_nb.messages import ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, label, root
 from cyclops_nb.render.text import one_line
 from cyclops_nb.response import AgentResponse
@@ -35,9 +37,11 @@ __all__ = ["LiveView", "show_live"]
 
 _LEAST_PAUSE = 0.05
 _LONGEST_PAUSE = 0.5
-_BYTES_AT_ONCE = 20_000
-_BYTES_PER_SECOND = 6_000
+_BYTES_AT_ONCE = 16_000
+_BYTES_PER_SECOND = 5_000
 """What the updates of a run may come to: when they come to more, the next one comes later."""
+_BESIDE = '<div style="padding:0 .6em"><div class="cy-body">{}</div></div>'
+"""As far from the edge as the text of messages."""
 _CLOCK_SECONDS = 0.5
 """Until the next look when the run has told nothing: time passes, and tools print."""
 
@@ -158,6 +162,8 @@ class LiveView:
         while (event := self._handle.event(self._taken)) is not None:
             if not self._taken:
                 self._state.add_input(self._handle.input)
+            if not self._taken or isinstance(event, Compacted):
+                self._state.start = self._handle.start
             self._state.add(event)
             self._taken += 1
 
@@ -220,12 +226,23 @@ def _static(response: AgentResponse, state: LiveState) -> dict[str, Any]:
     """Return what stays: the look of the response, and what its tools have shown to the reader alone."""
     bundle: dict[str, Any] = dict(mimebundle(response))
     with contextlib.suppress(Exception):  # tools display anything
-        shown = [(call, output.html, output.text) for call, output in state.tools_with_output()]
-        folds = [fold(_whose(call), html, kind="call", is_open=True) for call, html, _ in shown]
-        if folds:
-            bundle["text/html"] += str(root(*folds, kind="cy-response"))
-            bundle["text/plain"] += "".join(f"\noutput of {one_line(call.name)}: {text}" for call, _, text in shown)
+        shown = state.tools_with_output()
+        folds = [fold(_whose(it.call), it.output.html, kind="call", is_open=True) for it in shown]
+        said = "".join(f"\noutput of {one_line(it.call.name)}: {it.output.text}" for it in shown)
+        places = [it.place if _has_result(response, it) else -1 for it in shown]
+        html = response_page(
+            response, {place: fragment(_BESIDE, fold) for place, fold in zip(places, folds, strict=True) if place >= 0}
+        )
+        rest = [fold for place, fold in zip(places, folds, strict=True) if place < 0]
+        bundle["text/html"] = str(html) + (str(root(*rest, kind="cy-response")) if rest else "")
+        bundle["text/plain"] += said
     return bundle
+
+
+def _has_result(response: AgentResponse, shown: ShownOutput) -> bool:
+    """Say whether the call is in the transcript: not so if its answer was asked for once more."""
+    message = response.messages[shown.place] if shown.place < len(response.messages) else None
+    return isinstance(message, ToolMessage) and message.call_id == shown.call.id
 
 
 def _whose(call: ToolCall) -> Markup:

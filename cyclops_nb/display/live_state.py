@@ -14,7 +14,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from cyclops_nb.accumulator import Accumulator
-from cyclops_nb.display.conversation import byline, unit_block
+from cyclops_nb.display.conversation import byline, index_mark, unit_block
 from cyclops_nb.display.html import facts, fold, head
 from cyclops_nb.display.live_text import GrowingText
 from cyclops_nb.display.parts import Room, arguments_line, call, content
@@ -36,13 +36,14 @@ from cyclops_nb.render.escape import fragment, json_block, label, root
 from cyclops_nb.render.words import count, seconds, tokens
 from cyclops_nb.usage import Usage, total
 
-__all__ = ["Block", "LiveState"]
+__all__ = ["Block", "LiveState", "ShownOutput"]
 
 _GROWTH = 1.5
 _LEAST_GROWTH = 300
 _LAST_LINE = 120
 _ARGUMENTS = 6_000
 _CHARACTERS_PER_TOKEN = 4
+_OPEN_BYLINE = '<div class="cy-by"><span role="heading" aria-level="4">{}<b>{}</b></span></div>'
 _WORKING = fragment('<span class="cy-work"></span>')
 
 
@@ -57,8 +58,30 @@ class Block(NamedTuple):
     """The id of a widget that stands here in place of HTML: one that a tool has displayed."""
 
 
+class ShownOutput(NamedTuple):
+    """What a tool has shown to the reader."""
+
+    place: int
+    """That of the result of the call among the messages of the run."""
+    call: ToolCall
+    output: ToolOutput
+
+
 def _block(name: str, *parts: object, kind: str, is_final: bool = True) -> Block:
     return Block(name, root(*parts, kind=f"cy-live {kind}"), is_final)
+
+
+class _Indices(NamedTuple):
+    """Where the messages of the run stand in the session."""
+
+    start: int
+    """The index of its first one."""
+    first: int
+    """The least index that one can have: 1 once a summary stands before them."""
+
+    def of(self, place: int | None) -> int | None:
+        """Return the index of the message with a place in the run, or None if it stands in the session no more."""
+        return None if place is None or self.start + place < self.first else self.start + place
 
 
 class _Text:
@@ -97,19 +120,40 @@ class _Reasoning:
             yield _block(f"{name}.last", last, kind="cy-more", is_final=False)
 
 
+class _Whole:
+    """A message that is complete when it is first seen: what the run was asked, or a summary."""
+
+    def __init__(self, name: str, message: Message, place: int | None) -> None:
+        self._name = name
+        self._message = message
+        self._place = place
+        self._made: dict[int | None, Block] = {}
+
+    def blocks(self, indices: _Indices) -> list[Block]:
+        """Return the message, with its index if it has one."""
+        index = indices.of(self._place)
+        if index not in self._made:
+            html = unit_block(Unit(index or 0, self._message), Room(), is_indexed=index is not None)
+            self._made[index] = Block(self._name, root(html, kind="cy-live"))
+        return [self._made[index]]
+
+
 class _Step:
     """One completion and the tools it asked for."""
 
-    def __init__(self, name: str, number: int, outputs: Mapping[tuple[int, str], ToolOutput]) -> None:
+    def __init__(self, name: str, number: int, place: int, outputs: Mapping[tuple[int, str], ToolOutput]) -> None:
         self.accumulator = Accumulator()
         self.outputs = outputs
         self.number = number
+        self.place = place
+        """How many messages of the run stand before it in the transcript."""
         self.ready: list[ToolCall] = []
         self.results: dict[str, ToolMessage] = {}
         self.message: AssistantMessage | None = None
         self._name = name
         self._views: list[_Text | _Reasoning | None] = []
         self._calls: dict[str, tuple[object, Block]] = {}
+        self._index: int | None = None
         self._made: list[Block] | None = None
 
     def finish(self, message: AssistantMessage) -> None:
@@ -119,9 +163,11 @@ class _Step:
             self._views.clear()
         self.message = message
 
-    def blocks(self) -> list[Block]:
+    def blocks(self, indices: _Indices) -> list[Block]:
         """Return the byline and the parts."""
-        if self._made is None:
+        index = indices.of(self.place)
+        if self._made is None or index != self._index:
+            self._index = index
             blocks = [self._byline(), *self._blocks_of_parts()]
             self._made = blocks if self.message is not None else None
             return blocks
@@ -129,19 +175,20 @@ class _Step:
 
     def _byline(self) -> Block:
         if self.message is None:
-            line = fragment('<div class="cy-by"><b>{}</b></div>', "assistant")
+            line = fragment(_OPEN_BYLINE, index_mark(self._index), "assistant")
         else:
-            line = byline(Unit(0, self.message), is_indexed=False)
+            line = byline(Unit(self._index or 0, self.message), is_indexed=self._index is not None)
         return _block(self._name, line, kind="cy-m cy-assistant", is_final=self.message is not None)
 
     def _blocks_of_parts(self) -> Iterator[Block]:
         parts = _merged(self.accumulator.parts if self.message is None else self.message.content)
-        calls = iter(self.ready)
+        calls = enumerate([*self.ready, *[None] * len(parts)], 1)
         for number, part in enumerate(parts):
             name = f"{self._name}.{number}"
             if isinstance(part, ToolCall):
-                ready = next(calls, None)
-                yield from self._call(name, ready or part, is_ready=ready is not None)
+                behind, ready = next(calls)
+                index = None if self._index is None else self._index + behind
+                yield from self._call(name, ready or part, index, is_ready=ready is not None)
             else:
                 is_open = self.message is None and not self.ready and number == len(parts) - 1
                 yield from self._view(number, part).blocks(name, part, is_open=is_open)
@@ -153,12 +200,12 @@ class _Step:
             view = self._views[number] = _Text() if isinstance(part, TextPart) else _Reasoning()
         return view
 
-    def _call(self, name: str, part: ToolCall, *, is_ready: bool) -> Iterator[Block]:
+    def _call(self, name: str, part: ToolCall, index: int | None, *, is_ready: bool) -> Iterator[Block]:
         result = self.results.get(part.id)
         is_over = result is not None or self.message is not None
-        state = (is_ready, is_over, result, part.arguments)
+        state = (is_ready, is_over, result, part.arguments, index)
         if name not in self._calls or self._calls[name][0] != state:
-            shown = _ended_call(part, result) if is_over else _open_call(part, is_ready=is_ready)
+            shown = _ended_call(part, result, index) if is_over else _open_call(part, index, is_ready=is_ready)
             self._calls[name] = (state, _block(name, shown, kind="cy-more", is_final=is_over))
         yield self._calls[name][1]
         if output := self.outputs.get((self.number, part.id)):
@@ -168,10 +215,11 @@ class _Step:
             yield from (Block(f"{name}.{widget}", Markup(""), widget=widget) for widget in output.widgets)
 
 
-def _open_call(part: ToolCall, *, is_ready: bool) -> Markup:
-    """Return a call that is being written, or whose tool works."""
+def _open_call(part: ToolCall, index: int | None, *, is_ready: bool) -> Markup:
+    """Return a call that is being written, or whose tool works; the index is what its result will have."""
     line = fragment(
-        '{} <code>{}</code>({}) <span class="cy-meta">{}</span>',
+        '{}{} <code>{}</code>({}) <span class="cy-meta">{}</span>',
+        index_mark(index),
         _WORKING,
         label(part.name),
         label(arguments_line(part.arguments)),
@@ -183,9 +231,9 @@ def _open_call(part: ToolCall, *, is_ready: bool) -> Markup:
     return fold(line, fragment('<div class="cy-label">arguments</div>{}', arguments), kind="call")
 
 
-def _ended_call(part: ToolCall, result: ToolMessage | None) -> Markup:
-    answer = None if result is None else Result(0, result)
-    return call(part, answer, Room(), expected=True, is_indexed=False)
+def _ended_call(part: ToolCall, result: ToolMessage | None, index: int | None) -> Markup:
+    answer = None if result is None else Result(index or 0, result)
+    return call(part, answer, Room(), expected=True, is_indexed=index is not None)
 
 
 def _merged(parts: Iterable[AssistantPart]) -> list[AssistantPart]:
@@ -228,7 +276,14 @@ class LiveState:
         self.step = 0
         self.note = ""
         """What the run waits for, if that is worth saying."""
-        self._done: list[Block | _Step] = []
+        self.start = 0
+        """The index that the first message of the run has in the session at this time."""
+        self._is_compacted = False
+        self._places = 0
+        """How many messages of the run stand in the transcript."""
+        self._is_answered = False
+        """Whether the last of them is an answer without calls."""
+        self._done: list[_Whole | _Step] = []
         self._current: _Step | None = None
         self._completions = 0
         self._usages: list[Usage | None] = []
@@ -236,16 +291,17 @@ class LiveState:
 
     def add_input(self, messages: Sequence[Message]) -> None:
         """Show what the run was asked."""
-        for number, message in enumerate(messages):
-            html = unit_block(Unit(number, message), Room(), is_indexed=False)
-            self._done.append(Block(f"input{number}", root(html, kind="cy-live")))
+        self._done += [_Whole(f"input{number}", message, number) for number, message in enumerate(messages)]
+        self._places = len(messages)
 
-    def tools_with_output(self) -> list[tuple[ToolCall, ToolOutput]]:
-        """Return the calls whose tools have printed or displayed something, with that."""
+    def tools_with_output(self) -> list[ShownOutput]:
+        """Return what tools have printed or displayed, in the order of their calls."""
         steps = [step for step in [*self._done, self._current] if isinstance(step, _Step)]
-        calls = {(step.number, call.id): call for step in steps for call in step.ready}
         return [
-            (calls[place], output) for place, output in list(self._outputs.items()) if place in calls and output.html
+            ShownOutput(step.place + behind, call, output)
+            for step in steps
+            for behind, call in enumerate(step.ready, 1)
+            if (output := self._outputs.get((step.number, call.id))) is not None and output.html
         ]
 
     def add(self, event: Event) -> None:
@@ -267,16 +323,19 @@ class LiveState:
             case StepFinished():
                 self._finish_step(event)
             case Compacted():
-                unit = unit_block(Unit(len(self._done), event.message), Room(), is_indexed=False)
-                self._done.append(Block(f"summary{len(self._done)}", root(unit, kind="cy-live")))
+                self._done.append(_Whole(f"summary{len(self._done)}", event.message, None))
+                self._is_compacted = True
             case _:
                 self._step().accumulator.add(event)
         self.note = ""
 
     def _begin_step(self) -> None:
         """Begin a completion; what was told of one that did not come to its end is void."""
+        if self._is_answered:  # and asked once more: that the answer was not good is a message in between
+            self._is_answered = False
+            self._places += 1
         self._completions += 1
-        self._current = _Step(f"step{self._completions}", self.step, self._outputs)
+        self._current = _Step(f"step{self._completions}", self.step, self._places, self._outputs)
 
     def _step(self) -> _Step:
         if self._current is None:
@@ -287,6 +346,8 @@ class LiveState:
     def _finish_step(self, event: StepFinished) -> None:
         step = self._step()
         step.finish(event.message)
+        self._is_answered = not event.message.tool_calls
+        self._places += 1 + len(event.message.tool_calls)
         self._done.append(step)
         self._current = None
         self._usages.append(event.usage)
@@ -294,10 +355,9 @@ class LiveState:
 
     def blocks(self) -> list[Block]:
         """Return what is seen, from top to bottom."""
-        blocks: list[Block] = []
-        for item in [*self._done, *([self._current] if self._current else [])]:
-            blocks += item.blocks() if isinstance(item, _Step) else [item]
-        return blocks
+        indices = _Indices(self.start, int(self._is_compacted))
+        items = [*self._done, *([self._current] if self._current else [])]
+        return [block for item in items for block in item.blocks(indices)]
 
     def head(self, elapsed: float, stop: object = "") -> Markup:
         """Return the head: whose answer it is, and what it took so far.

@@ -54,9 +54,10 @@ class LiveWidgets:
         self._button = None
         if cancel is not None:
             self._button = ipywidgets.Button(
-                description="Stop", tooltip="Stop this run", layout=ipywidgets.Layout(width="auto")
+                description="Stop", tooltip="Stop this run", layout=ipywidgets.Layout(flex="0 0 auto", width="auto")
             )
             self._button.on_click(self._stop)
+            _hear_at_once(self._button)
         self._bar = ipywidgets.HBox([self._head, *([self._button] if self._button else [])], layout=self._wide)
         self._shown: dict[str, tuple[Block, ipywidgets.Widget]] = {}
         self._groups: list[ipywidgets.VBox] = []
@@ -172,6 +173,16 @@ class LiveWidgets:
             self._close(*shown)
         for widget in parts:
             widget.close()
+
+
+def _hear_at_once(button: ipywidgets.Button) -> None:
+    """Have a click come in while a cell runs, where the front end asks for that.
+
+    JupyterLab sends it to a subshell of the kernel, which is another thread; ipykernel 7.4 brings it to the thread that
+    the widget was made on, which is the one of the cells.
+    """
+    if hasattr(button.comm, "_reply_subshell_for"):
+        button.comm._reply_subshell_for = lambda _data, asked_for: asked_for  # noqa: SLF001 - there is no public way
 
 
 def _has_math(block: Block) -> bool:

@@ -14,6 +14,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
@@ -37,6 +38,10 @@ __all__ = ["AgentMagics", "load_ipython_extension", "unload_ipython_extension"]
 _RESPONSE = "_response"
 _HANDLE = "_handle"
 _NUMBERED = re.compile(r"(.+?)_\d+")
+_USAGE = (
+    "A cell begins with %%ask [name of a session] [--agent NAME] [--fork] [--at INDEX] [--bg], and the prompt stands "
+    "below that line"
+)
 _NAMES = {"cell": "ask", "line": "sessions"}
 
 
@@ -72,8 +77,8 @@ class AgentMagics(Magics):
         in code, LaTeX and JSON stay as they are; {{doubled}} ones around a name become single. Then _response has all
         that came of the run; with --bg it is _handle.result() that waits for that.
         """
-        arguments = parse_argstring(self.ask, line)
         try:
+            arguments = self._arguments(line)
             variables = self._variables()
             target = _target(arguments, variables)
             agent = _agent(arguments.agent, variables)
@@ -122,6 +127,14 @@ class AgentMagics(Magics):
             raise _in_short(InputError(f"%sessions takes no arguments, not {line.strip()!r}"))
         return overview(self._variables())
 
+    def _arguments(self, line: str) -> Namespace:
+        """Return what stands behind ``%%ask``."""
+        try:
+            arguments: Namespace = parse_argstring(self.ask, line)
+        except (UsageError, ValueError) as error:  # a quotation mark without another one is a ValueError
+            raise InputError(f"{error}. {_USAGE}") from None
+        return arguments
+
     def _variables(self) -> dict[str, Any]:
         """Return what the user has named, and not what IPython has."""
         hidden = self.shell.user_ns_hidden
@@ -166,8 +179,11 @@ def _target(arguments: Namespace, variables: Mapping[str, Any]) -> _Target:
     numbered = _NUMBERED.fullmatch(name)
     base = numbered[1] if numbered else name
     number = next(number for number in range(2, len(variables) + 3) if f"{base}_{number}" not in variables)
-    call = f"{name}.fork()" if arguments.at is None else f"{name}.fork(at={arguments.at})"
-    return _Target(f"{base}_{number}", session.fork(arguments.at), call)
+    fork = f"{base}_{number}"
+    title = fork if session.title == name else None  # two of the same title would be hard to tell apart
+    options = [] if arguments.at is None else [f"at={arguments.at}"]
+    options += [] if title is None else [f"title={title!r}"]
+    return _Target(fork, session.fork(arguments.at, title=title), f"{name}.fork({', '.join(options)})")
 
 
 def _written(cell: str, name: str) -> str:

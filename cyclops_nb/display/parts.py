@@ -43,6 +43,7 @@ __all__ = [
     "call",
     "content",
     "file_line",
+    "index_mark",
     "preview",
     "stray_result",
 ]
@@ -157,6 +158,11 @@ def file_line(part: FilePart) -> str:
     return f"{one_line(part.name) or 'file without a name'} ({one_line(part.media_type, 60)}, {size(bytes_in_it)})"
 
 
+def index_mark(index: int | None) -> Markup:
+    """Return the index of a message as it stands before it; nothing if it has none."""
+    return fragment('<span class="cy-i">[{}]</span> ', index) if index is not None else Markup("")
+
+
 def arguments_line(arguments: str) -> str:
     """Return the arguments of a call as they would stand in Python code, in one line.
 
@@ -226,7 +232,7 @@ def call(part: ToolCall, result: Result | None, room: Room, *, expected: bool, i
         return fold(fragment("{}{}", name, note), *body, kind="call")
     message = result.message
     body.append(_labelled(f"result [{result.index}]" if is_indexed else "result", _result(message, room)))
-    index = fragment('<span class="cy-i">[{}]</span> ', result.index) if is_indexed else ""
+    index = index_mark(result.index if is_indexed else None)
     summary = fragment("{}{} → {} {}", index, name, label(preview(message)), _outcome(part, message))
     return fold(summary, *body, kind="call") + _pictures(message, room)
 

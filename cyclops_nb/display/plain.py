@@ -38,6 +38,8 @@ __all__ = ["conversation_text", "message_text", "run_remarks", "run_text", "sess
 _TEXT = 4_000
 _BLOCK = 1_000
 _RUNS = 20
+_ALL = 100_000
+"""Characters of a conversation, however many parts its messages have."""
 
 
 def shortened(text: str, limit: int) -> str:
@@ -78,7 +80,8 @@ def message_text(message: Message, index: int | None = None) -> str:
     if len(message.content) > PART_LIMIT:
         said.append(f"… {count(len(message.content) - PART_LIMIT, 'more part')}")
     who = f"{speaker(message)} ({told})" if told else speaker(message)
-    return _indented(f"{number_of_it}{who}: " + ("\n".join(said).rstrip() if said else "(empty)"))
+    text = "\n".join(said).rstrip() if said else "(empty)"
+    return _indented(f"{number_of_it}{who}: " + shortened(text, _ALL))
 
 
 def _part(part: Part, limit: int) -> str:
@@ -124,7 +127,7 @@ def conversation_text(messages: Sequence[Message], start: int = 0, *, marks: Map
         if not first_left <= index < first_back:
             lines.append(message_text(message, index))
     end = start + len(messages)
-    return "\n".join([*lines, *(line for index, line in (marks or {}).items() if index >= end)])
+    return shortened("\n".join([*lines, *(line for index, line in (marks or {}).items() if index >= end)]), _ALL)
 
 
 def session_text(session: Session) -> str:

@@ -22,10 +22,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from cyclops_nb.agent import Agent
 from cyclops_nb.content import special_part
 from cyclops_nb.errors import InputError, error_text
+from cyclops_nb.handle import RunHandle
 from cyclops_nb.messages import InputPart, Message, TextPart
 from cyclops_nb.response import AgentResponse
+from cyclops_nb.session import Session
 
 __all__ = ["filled"]
 
@@ -40,7 +43,10 @@ _F_STRING = re.compile(r"\b(?:[rR]?[fF]|[fF][rR])(['\"])(?:(?!\1).)*$")
 _KINDS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp, ast.IfExp)
 _SETS = (ast.BitOr, ast.BitAnd)
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {"": lambda value: value, "!r": repr, "!s": str, "!a": ascii}
-_HAVE_NO_TEXT = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+_HAVE_NO_TEXT = (
+    *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type),
+    *(Agent, RunHandle, Session),
+)
 
 
 def filled(template: str, namespace: Mapping[str, Any]) -> str | list[str | InputPart]:

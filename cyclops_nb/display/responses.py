@@ -7,6 +7,7 @@ session does not hold: the error, and the text of a completion that was cut off.
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections.abc import Mapping
 
 from markupsafe import Markup
 from pydantic_core import to_jsonable_python
@@ -40,8 +41,21 @@ def start_of(response: AgentResponse) -> int:
     return places[-1] if places else 0
 
 
-def response_page(response: AgentResponse) -> Markup:
-    """Return a response as HTML: facts, the new messages, and how the run ended."""
+def response_page(response: AgentResponse, after: Mapping[int, Markup] | None = None) -> Markup:
+    """Return a response as HTML: facts, the new messages, and how the run ended.
+
+    Parameters
+    ----------
+    response : AgentResponse
+        The response.
+    after : mapping, optional
+        What stands after one of its messages, by the place of that among them.
+
+    Returns
+    -------
+    Markup
+        A whole output.
+    """
     run, start = response.run, start_of(response)
     *told, cost = _facts(response)
     partial = ""
@@ -58,7 +72,7 @@ def response_page(response: AgentResponse) -> Markup:
             facts([*told, fragment("<b>{}</b>", cost)]),
             _place(response, start),
         ),
-        conversation(response.messages, start=start),
+        conversation(response.messages, start=start, after={start + place: it for place, it in (after or {}).items()}),
         partial,
         *run_notices(None, run, is_running=response.session.busy),
         _error_notice(response),

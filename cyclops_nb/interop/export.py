@@ -13,6 +13,7 @@ from typing import Any
 
 from cyclops_nb.errors import InputError, SessionFormatError
 from cyclops_nb.family import Branch, family
+from cyclops_nb.progress import progress
 from cyclops_nb.render.words import index_range
 from cyclops_nb.session import Session
 from cyclops_nb.stores.files import read, replacement
@@ -136,7 +137,7 @@ def _cells(sessions: list[Session], style: Style) -> bytes:
     known = {session.id: session for session in sessions}
     comma = (style.comma + style.break_at(2)).encode()
     data = bytearray()
-    for place, branch in enumerate(family(sessions)):
+    for place, branch in enumerate(progress(family(sessions), "Writing sessions", unit="sessions")):
         data += comma if place else b""
         session = branch.value
         shared = _shared(branch, known)

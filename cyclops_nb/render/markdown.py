@@ -39,6 +39,7 @@ ALLOWED_TAGS: Final = frozenset(
 ALLOWED_ATTRIBUTES: Final = {
     "a": {"href", "title"},
     "div": {"class"},
+    **{f"h{level}": {"aria-level", "class"} for level in range(1, 7)},
     "ol": {"start"},
     "span": {"class"},
     "td": {"style"},
@@ -46,7 +47,11 @@ ALLOWED_ATTRIBUTES: Final = {
 }
 """Their attributes; of ``class`` and ``style`` only the values that are made here."""
 
-_CLASSES = frozenset([MATH_ON, *CODE_CLASSES])
+_NOT_IN_CONTENTS = "jp-toc-ignore"
+"""The class of headings that JupyterLab keeps out of a notebook's table of contents, which is the author's."""
+_OUTER_LEVEL = 4
+"""The level of the heading of a message, below which those in its text stand."""
+_CLASSES = frozenset([MATH_ON, _NOT_IN_CONTENTS, *CODE_CLASSES])
 _STYLES = frozenset(f"text-align:{side}" for side in ("left", "center", "right"))
 _HIGHLIGHTED = 10_000  # characters of code in one text that get colours: some 30 ms
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
@@ -152,12 +157,12 @@ def sanitised(html: str) -> Markup:
     Examples
     --------
     >>> print(sanitised("<table onclick='x()'><tr><td>1</td></tr></table><script>x()</script>"))
-    <div class="cy-md mathjax_ignore tex2jax_ignore"><table><tbody><tr><td>1</td></tr></tbody></table></div>
+    <div class="cy-md cy-html mathjax_ignore tex2jax_ignore"><table><tbody><tr><td>1</td></tr></tbody></table></div>
     """
     body = _allowed(visible(html))
     if not body.striptags().strip():
         return Markup("")
-    return fragment('<div class="{}">{}</div>', f"cy-md {MATH_OFF}", body)
+    return fragment('<div class="{}">{}</div>', f"cy-md cy-html {MATH_OFF}", body)
 
 
 def _clean(text: str) -> Markup:
@@ -184,7 +189,7 @@ def _filter_attribute(_tag: str, name: str, value: str) -> str | None:
             return value if value in _STYLES else None
         case "href":
             return value if is_safe_url(value) else None
-        case "start":
+        case "start" | "aria-level":
             return value if value.isdecimal() else None
         case _:
             return value
@@ -196,6 +201,7 @@ def _parser() -> MarkdownIt:
     md.core.ruler.push("images", _images_to_links)
     md.core.ruler.push("tasks", _mark_tasks)
     md.add_render_rule("fence", _render_fence)
+    md.add_render_rule("heading_open", _render_heading)
     md.add_render_rule("definition", _render_definition)
     add_formulas(md)
     return md
@@ -247,6 +253,14 @@ def _render_fence(
     code = highlight(token.content, language) if done <= _HIGHLIGHTED else escape(token.content)
     name = "" if language == info and is_language(info) else f'<div class="cy-label">{escape(info)}</div>'
     return f"{name if info else ''}<pre><code>{code}</code></pre>\n"
+
+
+def _render_heading(
+    _self: RendererProtocol, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType
+) -> str:
+    tag = tokens[idx].tag
+    level = min(_OUTER_LEVEL + int(tag[1]), 6)
+    return f'<{tag} class="{_NOT_IN_CONTENTS}" aria-level="{level}">'
 
 
 def _render_definition(

@@ -234,7 +234,7 @@ def error_words(kind: str, message: str) -> str:
 
 
 def difference(value: float, first: float, *, of: str = "") -> str:
-    """Return by how much a number differs from the first of its row, or nothing if both read the same.
+    """Return by how much a number differs from the first of its row, or nothing if that is too little to be read.
 
     Parameters
     ----------
@@ -250,8 +250,8 @@ def difference(value: float, first: float, *, of: str = "") -> str:
 
     Examples
     --------
-    >>> difference(12, 10), difference(2.5, 1, of="seconds"), difference(1, 1)
-    ('+2', '+1.5 s', '')
+    >>> difference(12, 10), difference(2.5, 1, of="seconds"), difference(1, 1), difference(0.012, 0.009, of="seconds")
+    ('+2', '+1.5 s', '', '')
     """
     change = value - first
     if not change or not math.isfinite(change):
@@ -259,7 +259,8 @@ def difference(value: float, first: float, *, of: str = "") -> str:
     words = {"money": money, "seconds": seconds}.get(of)
     if words and words(value) == words(first):
         return ""
-    return ("+" if change > 0 else _MINUS) + (words(abs(change)) if words else f"{abs(change):,.0f}")
+    shown = words(abs(change)) if words else f"{abs(change):,.0f}"
+    return "" if shown.startswith("<") else ("+" if change > 0 else _MINUS) + shown  # "−<0.01 s" is no number to read
 
 
 def moment(when: datetime) -> str:
