@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from cyclops_nb.engine.mailbox import Mailbox, is_fault, stop_tasks
-from cyclops_nb.engine.middleware import around_model
+from cyclops_nb.engine.middleware import ModelCall, around_model
 from cyclops_nb.engine.owned import Owned
 from cyclops_nb.engine.state import RunState
 from cyclops_nb.events import Event, StepStarted
@@ -42,7 +42,7 @@ async def ask(state: RunState, request: ModelRequest) -> AsyncGenerator[Event, N
 
     yield StepStarted(**state.place)
     call = around_model(state.plan.middleware, ask_model)
-    task = asyncio.create_task(_awaited(call(request)))
+    task = asyncio.create_task(_awaited(call, request))
     state.answering = task
     try:
         async with Owned(mailbox.until_done((task,))) as events:
@@ -52,9 +52,9 @@ async def ask(state: RunState, request: ModelRequest) -> AsyncGenerator[Event, N
         await stop_tasks((task,))
 
 
-async def _awaited(call: Any) -> AssistantMessage:
+async def _awaited(call: ModelCall, request: ModelRequest) -> AssistantMessage:
     try:
-        message = await call
+        message: Any = await call(request)
     except BaseException as error:
         if isinstance(error, Exception) or not is_fault(error):
             raise
