@@ -1,9 +1,8 @@
 """Shows a run in the cell that asks for it, while it goes on.
 
-An output of a cell is made in that cell, on its thread; from then on only widgets and the display id are touched, since
-that alone reaches the right cell from anywhere. The work is done on a thread that ends with the run. Whatever fails in
-it concerns the view: the run knows nothing of it. When the run is over, the widgets are gone, and what stays in the
-notebook is what the response looks like, which needs neither a kernel nor a widget.
+The work is done on a thread that ends with the run. Whatever fails in it concerns the view: the run knows nothing of
+it. When the run is over, the widgets are gone, and what stays in the notebook is what the response looks like, which
+needs neither a kernel nor a widget.
 """
 
 from __future__ import annotations
@@ -11,22 +10,21 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from IPython.core.getipython import get_ipython
-from IPython.display import DisplayHandle
 from markupsafe import Markup
 
-from cyclops_nb.display.capture import begin_capture, end_capture
+from cyclops_nb.display.cell_output import CellOutput
 from cyclops_nb.display.html import fold, notice, page
+from cyclops_nb.display.live_progress import LiveProgress
 from cyclops_nb.display.live_state import LiveState, ShownOutput
 from cyclops_nb.display.live_widgets import LiveWidgets
 from cyclops_nb.display.parts import arguments_line
 from cyclops_nb.display.register import mimebundle
 from cyclops_nb.display.responses import response_page
-from cyclops_nb.events import Compacted
+from cyclops_nb.displayable import has_kernel
 from cyclops_nb.handle import RunHandle
 from cyclops_nb.messages import ToolCall, ToolMessage
 from cyclops_nb.render.escape import fragment, label, root
@@ -35,28 +33,8 @@ from cyclops_nb.response import AgentResponse
 
 __all__ = ["LiveView", "show_live"]
 
-_LEAST_PAUSE = 0.05
-_LONGEST_PAUSE = 0.5
-_BYTES_AT_ONCE = 16_000
-_BYTES_PER_SECOND = 5_000
-"""What the updates of a run may come to: when they come to more, the next one comes later."""
 _BESIDE = '<div style="padding:0 .6em"><div class="cy-body">{}</div></div>'
 """As far from the edge as the text of messages."""
-_CLOCK_SECONDS = 0.5
-"""Until the next look when the run has told nothing: time passes, and tools print."""
-
-
-class _Output:
-    """One output of the cell, whose content can be replaced from any thread."""
-
-    def __init__(self) -> None:
-        self._handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
-
-    def begin(self, bundle: dict[str, Any]) -> None:
-        self._handle.display(bundle, raw=True)
-
-    def update(self, bundle: dict[str, Any]) -> None:
-        self._handle.update(bundle, raw=True)
 
 
 class LiveView:
@@ -72,12 +50,8 @@ class LiveView:
 
     def __init__(self, handle: RunHandle, *, is_waiting: bool) -> None:
         self._handle = handle
-        self._state = LiveState(begin_capture(handle.id) if has_kernel() else None)  # first: its tools may be at work
-        self._taken = 0
-        """How many events the state knows."""
-        self._started = time.monotonic()
-        self._woken = threading.Event()
-        self._display = _Output()
+        self._progress = LiveProgress(handle)  # first: its tools may be at work
+        self._display = CellOutput()
         self._widgets: LiveWidgets | None = None
         self._thread: threading.Thread | None = None
         self._is_shown = False
@@ -85,12 +59,12 @@ class LiveView:
         if not has_kernel():
             return
         if handle.done:
-            end_capture(handle.id)
+            self._progress.end()
             self._show_end(self._display.begin)
             return
         if _is_interactive():
             with contextlib.suppress(Exception):  # without widgets the run is shown when it is over
-                self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._woken.set)
+                self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._progress.wake)
         self._display.begin(_unfinished(handle, self._widgets))
         self._thread = threading.Thread(target=self._in_no_cell, name="cyclops_nb live", daemon=True)
         self._thread.start()
@@ -122,7 +96,7 @@ class LiveView:
 
     def _show_end(self, show: Callable[[dict[str, Any]], None]) -> None:
         self._is_shown = True
-        show(_static(self._handle.result(), self._state))
+        show(_static(self._handle.result(), self._progress.state))
 
     def _in_no_cell(self) -> None:
         # what this thread sends belongs to the cell that runs at that moment: whoever executes a notebook without a
@@ -131,41 +105,19 @@ class LiveView:
 
     def _work(self) -> None:
         try:
-            with self._handle.listener(self._woken.set):
-                self._follow()
+            self._progress.follow(self._show)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
             self._give_up(error)
         self._handle.result()
-        end_capture(self._handle.id)
+        self._progress.end()
         if self._widgets is None:
             _in_next_cell(lambda: self._show_end(self._display.update))
         self._show_end(self._display.update)
         if self._widgets is not None:
             self._widgets.close()
 
-    def _follow(self) -> None:
-        """Update the view until the run is over."""
-        sent = 0
-        while not self._handle.done:
-            self._take_events()
-            elapsed = time.monotonic() - self._started
-            if self._widgets is not None:
-                sent += self._widgets.show(self._state, elapsed)
-            too_much = sent - _BYTES_AT_ONCE - elapsed * _BYTES_PER_SECOND
-            with contextlib.suppress(TimeoutError):
-                self._handle.result(min(max(_LEAST_PAUSE, too_much / _BYTES_PER_SECOND), _LONGEST_PAUSE))
-            self._woken.wait(_CLOCK_SECONDS)
-            self._woken.clear()
-        self._take_events()
-
-    def _take_events(self) -> None:
-        while (event := self._handle.event(self._taken)) is not None:
-            if not self._taken:
-                self._state.add_input(self._handle.input)
-            if not self._taken or isinstance(event, Compacted):
-                self._state.start = self._handle.start
-            self._state.add(event)
-            self._taken += 1
+    def _show(self, state: LiveState, elapsed: float) -> int:
+        return 0 if self._widgets is None else self._widgets.show(state, elapsed)
 
     def _give_up(self, error: Exception) -> None:
         said = (
@@ -197,11 +149,6 @@ def show_live(handle: RunHandle, *, is_waiting: bool = False) -> LiveView:
     True
     """
     return LiveView(handle, is_waiting=is_waiting)
-
-
-def has_kernel() -> bool:
-    """Say whether cells are run by a kernel, whose outputs can change."""
-    return getattr(get_ipython(), "kernel", None) is not None
 
 
 def _is_interactive() -> bool:
