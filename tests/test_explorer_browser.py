@@ -6,7 +6,7 @@ import json
 
 import nbformat
 import pytest
-from browser import SCREENSHOTS, Lab, begin_all, code_cells, open_notebook, run_all, wait_until
+from browser import SCREENSHOTS, Lab, code_cells, open_notebook, wait_until
 from look import NO_KERNELS
 
 from cyclops_nb.testing import ScriptedServer, gate, reply, text
