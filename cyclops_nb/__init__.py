@@ -15,6 +15,8 @@ _PLACES = {
     "agent": ["Agent"],
     "config": ["AgentConfig", "Compaction"],
     "display.branches": ["Comparison", "compare"],
+    "display.explore": ["explore"],
+    "display.explorer": ["Explorer"],
     "engine.middleware": ["Middleware"],
     "errors": [
         "ConfigError", "ContextOverflowError", "CyclopsError", "InputError", "MaxIterationsError",

@@ -12,6 +12,8 @@ from cyclops_nb.display.branches import (
 from cyclops_nb.display.branches import (
     compare as compare,
 )
+from cyclops_nb.display.explore import explore as explore
+from cyclops_nb.display.explorer import Explorer as Explorer
 from cyclops_nb.engine.middleware import Middleware as Middleware
 from cyclops_nb.errors import (
     ConfigError as ConfigError,

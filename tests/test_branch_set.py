@@ -27,7 +27,8 @@ from cyclops_nb import (
     TranscriptError,
     UserMessage,
 )
-from cyclops_nb.display.branch_set import Actions, BranchSet
+from cyclops_nb.display.branch_set import Actions
+from cyclops_nb.display.branch_sources import branches_of
 from cyclops_nb.session import claim, release
 from cyclops_nb.transcript import find_problems
 
@@ -46,7 +47,7 @@ def branches():
     """A session with a plain turn and one with two tool calls: user, answer, user, calls, two results, answer."""
     session = Session("trip", title="Trip")
     session.messages += [*turn("Oslo?"), *turn("Rome?", tools=2)]
-    return BranchSet.of({"session": session})
+    return branches_of(session)
 
 
 def texts(session):
@@ -212,7 +213,7 @@ class Researcher(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        self.branches = BranchSet.of({"session": Session("root", title="Root")})
+        self.branches = branches_of(Session("root", title="Root"))
         self.runs = {}
         """The numbers of runs by the id of the session they extend."""
         self.number = 0

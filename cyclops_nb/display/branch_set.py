@@ -8,7 +8,7 @@ an edit, a retry or a cut leaves out stays in another branch.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cyclops_nb import transcript
@@ -78,7 +78,7 @@ class BranchSet:
 
     Examples
     --------
-    >>> branches = BranchSet.of({"session": Session("a", title="Trip")})
+    >>> branches = BranchSet({"a": Entry(Session("a", title="Trip"))}, "a")
     >>> branches.session.messages.append(UserMessage("Hello"))
     >>> branches.fork(0).title
     'Trip (2)'
@@ -88,16 +88,6 @@ class BranchSet:
     current: str = ""
     _made: int = 0
     """How many branches were given a name of their own in code."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Session | SessionInfo]) -> BranchSet:
-        """Return the branches of values that code calls by the keys; the first one is current."""
-        entries: dict[str, Entry] = {}
-        for name, value in values.items():
-            entries.setdefault(value.id, Entry(value, name=name))
-        if not entries:
-            raise InputError("there is nothing to explore: give a session, some sessions, or a store that holds some")
-        return cls(entries, next(iter(entries)))
 
     @property
     def entry(self) -> Entry:
