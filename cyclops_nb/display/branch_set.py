@@ -58,8 +58,8 @@ def titled(value: Session | SessionInfo) -> str:
 
     Examples
     --------
-    >>> titled(Session("0123456789abcdef"))
-    '01234567'
+    >>> titled(Session("trip", title="To Rome")), titled(Session("trip"))
+    ('To Rome', 'trip')
     """
     title = value.title or (first_question(value.messages) if isinstance(value, Session) else "")
     return one_line(title, _TITLE) if title and title.strip() else short_id(value.id)

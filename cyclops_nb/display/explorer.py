@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 from cyclops_nb.agent import Agent
 from cyclops_nb.display.begun_runs import BegunRuns
 from cyclops_nb.display.branch_set import BranchSet, Entry
 from cyclops_nb.display.branch_sources import awaited, name_of, stored_entries
-from cyclops_nb.displayable import Displayable
+from cyclops_nb.display.explorer_output import ExplorerOutput
+from cyclops_nb.display.explorer_page import explorer_page, explorer_text
+from cyclops_nb.display.register import register
+from cyclops_nb.displayable import Displayable, has_kernel
 from cyclops_nb.errors import InputError, SessionNotFoundError
 from cyclops_nb.frames.stored import ListedStore
 from cyclops_nb.handle import RunHandle
@@ -57,41 +60,52 @@ class Explorer(Displayable):
     ) -> None:
         self.agent = agent
         self.store: SessionStore | None = cast("SessionStore", listed) if store is None and listed else store
-        self._branches = branches
+        self.branches = branches
         self._listed = listed
         """The store whose sessions are explored, if there was no other source."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._runs = BegunRuns(self._ended)
-        self._views: list[Callable[[], None]] = []
-        """What is called after each change."""
+        self._outputs: list[ExplorerOutput] = []
+        """The cells that show this."""
         self._load(branches.entry)
 
     def __repr__(self) -> str:
-        return f"<Explorer of {len(self._branches.entries)} branches, at {self._branches.current!r}>"
+        return f"<Explorer of {len(self.branches.entries)} branches, at {self.branches.current!r}>"
+
+    def _ipython_display_(self) -> None:
+        """Show the widget in the cell; a front end that is no notebook is asked for the other forms."""
+        if not has_kernel():
+            raise NotImplementedError
+        self._outputs.append(ExplorerOutput(self))
+
+    @property
+    def run(self) -> RunHandle | None:
+        """The run of the current branch that was begun here and goes on."""
+        return self._runs.of(self.branches.current)
 
     @property
     def session(self) -> Session:
         """The session of the current branch."""
-        return self._branches.session
+        return self.branches.session
 
     @property
     def sessions(self) -> list[Session]:
         """The sessions of all branches, in the order in which they came; what is only stored is loaded."""
-        with self._lock:
-            for entry in list(self._branches.entries.values()):
+        with self.lock:
+            for entry in list(self.branches.entries.values()):
                 self._load(entry)
-            return self._branches.sessions
+            return self.branches.sessions
 
     @property
     def busy(self) -> bool:
         """Whether a run extends the current branch."""
-        value = self._branches.entry.value
+        value = self.branches.entry.value
         return isinstance(value, Session) and value.busy
 
     @property
     def code(self) -> str:
         """The Python that gives the current branch, without this explorer."""
-        entry = self._branches.entry
+        entry = self.branches.entry
         return "\n".join(entry.code) or entry.name
 
     def send(self, text: Any) -> RunHandle:
@@ -116,13 +130,12 @@ class Explorer(Displayable):
         """
         with self._changing():
             handle = self._ask(text)
-            self._branches.asked(text if isinstance(text, str) else "...")
+            self.branches.asked(text if isinstance(text, str) else "...")
             return handle
 
     def stop(self) -> None:
         """Stop the run of the current branch that was begun here; the transcript stays valid."""
-        with self._lock:
-            handle = self._runs.of(self._branches.current)
+        handle = self.run
         if handle is None:
             raise InputError("no run was begun here that goes on in this branch: there is nothing to stop")
         handle.cancel()
@@ -146,7 +159,7 @@ class Explorer(Displayable):
             A ValueError too: if there is no such message, or a tool call would lose its result.
         """
         with self._changing():
-            return self._keep(self._branches.fork(index))
+            return self._keep(self.branches.fork(index))
 
     def edit(self, index: int, text: str) -> Session:
         """Begin a branch in which a message has another text; an edited question is asked at once if there is an agent.
@@ -169,7 +182,7 @@ class Explorer(Displayable):
             ValueErrors too: if there is no such message, or it cannot have such a text.
         """
         with self._changing():
-            new = self._keep(self._branches.edit(index, text))
+            new = self._keep(self.branches.edit(index, text))
             if self.agent is not None and isinstance(new.messages[-1], UserMessage):
                 self._answer()
             return new
@@ -196,7 +209,7 @@ class Explorer(Displayable):
         """
         with self._changing():
             self._needed_agent()
-            new = self._keep(self._branches.retry(index))
+            new = self._keep(self.branches.retry(index))
             self._answer()
             return new
 
@@ -221,10 +234,10 @@ class Explorer(Displayable):
             If a tool call would lose its result, or a run extends the branch.
         """
         with self._changing():
-            whole = self._branches.truncate(index, keep=keep)
+            whole = self.branches.truncate(index, keep=keep)
             if whole is not None:
                 self._keep(whole)
-            self._keep(self._branches.session)
+            self._keep(self.branches.session)
             return whole
 
     def switch(self, session: str | Session) -> Session:
@@ -241,20 +254,13 @@ class Explorer(Displayable):
             If there is no such branch, or it is in the store no more.
         """
         with self._changing():
-            entry = self._branches.find(_id_of(session))
+            entry = self.branches.find(_id_of(session))
             self._load(entry)
-            self._branches.switch(entry.id)
-            return self._branches.session
+            self.branches.switch(entry.id)
+            return self.branches.session
 
     def rename(self, title: str, session: str | Session | None = None) -> None:
-        """Give a branch another title.
-
-        Parameters
-        ----------
-        title : str
-            The title; empty for none.
-        session : str or Session, optional
-            The branch, or its id; by default the current one.
+        """Give a branch, by default the current one, another title, or none for an empty text.
 
         Raises
         ------
@@ -262,8 +268,8 @@ class Explorer(Displayable):
             If a run extends the branch.
         """
         with self._changing():
-            self._load(self._branches.find(_id_of(session)))
-            entry = self._branches.rename(title, _id_of(session))
+            self._load(self.branches.find(_id_of(session)))
+            entry = self.branches.rename(title, _id_of(session))
             if isinstance(entry.value, Session):
                 self._keep(entry.value)
 
@@ -283,29 +289,35 @@ class Explorer(Displayable):
             If a run extends it.
         """
         with self._changing():
-            entry = self._branches.delete(_id_of(session))
+            entry = self.branches.delete(_id_of(session))
             store = self._store()
             if store is not None:
                 awaited(store.delete(entry.id))
-            self._load(self._branches.entry)
+            self._load(self.branches.entry)
 
     def add(self, session: Session) -> None:
-        """Take in a session that code has made, such as a fork, as a branch.
-
-        Parameters
-        ----------
-        session : Session
-            The session; the current branch stays the current one.
-        """
+        """Take in a session that code has made, such as a fork; the current branch stays the current one."""
         with self._changing():
-            self._branches.add(session, name=name_of(session, "session"))
+            self.branches.add(session, name=name_of(session, "session"))
 
     def refresh(self) -> None:
         """Show what has changed by other hands, and what is new in the store that is explored."""
         with self._changing():
             if self._listed is not None:
                 for entry in stored_entries(self._listed):
-                    self._branches.entries.setdefault(entry.id, entry)
+                    self.branches.entries.setdefault(entry.id, entry)
+
+    def freeze(self) -> None:
+        """Leave plain HTML of what is shown in place of the widgets, so that it can be read with no kernel.
+
+        The explorer itself goes on: shown again, it is a widget in that cell.
+        """
+        with self.lock:
+            outputs, self._outputs = self._outputs, []
+        for output in outputs:
+            output.freeze()
+
+    close = freeze
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until no run goes on that was begun here.
@@ -330,15 +342,15 @@ class Explorer(Displayable):
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
         """Hold the lock, and tell the views afterwards, also where something failed half-way."""
-        with self._lock:
+        with self.lock:
             try:
                 yield
             finally:
                 self._tell()
 
     def _tell(self) -> None:
-        for view in tuple(self._views):
-            view()
+        for output in tuple(self._outputs):
+            output.draw()
 
     def _needed_agent(self) -> Agent:
         if self.agent is None:
@@ -350,18 +362,18 @@ class Explorer(Displayable):
 
     def _ask(self, text: Any) -> RunHandle:
         """Begin a run in the current branch."""
-        handle = self._needed_agent().start(text, session=self._branches.session)
-        self._runs.watch(self._branches.current, handle)
+        handle = self._needed_agent().start(text, session=self.branches.session)
+        self._runs.watch(self.branches.current, handle)
         return handle
 
     def _answer(self) -> None:
         self._ask(None)
-        self._branches.asked(None)
+        self.branches.asked(None)
 
     def _ended(self, owner: str) -> None:
         """Save what a run has left, unless its agent has done so."""
         with self._changing():
-            entry = self._branches.entries.get(owner)
+            entry = self.branches.entries.get(owner)
             is_saved = self.agent is not None and self.agent.session_store is self._store()
             if entry is not None and isinstance(entry.value, Session) and not is_saved:
                 self._keep(entry.value)
@@ -384,3 +396,6 @@ class Explorer(Displayable):
 
 def _id_of(session: str | Session | None) -> str | None:
     return session.id if isinstance(session, Session) else session
+
+
+register(Explorer, lambda explorer: explorer_page(explorer.branches), lambda explorer: explorer_text(explorer.branches))

@@ -70,6 +70,11 @@ class LiveWidgets:
         self._math = {"style": widget.style}
         return widget
 
+    @property
+    def box(self) -> ipywidgets.VBox:
+        """The widget that all others stand in."""
+        return self._root
+
     def mimebundle(self) -> dict[str, object]:
         """Return what a front end needs to show this."""
         bundle: dict[str, object] = self._root._repr_mimebundle_()

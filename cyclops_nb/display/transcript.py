@@ -22,7 +22,7 @@ from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
 from cyclops_nb.transcript import find_problems
 
-__all__ = ["run_ends", "run_notices", "session_page"]
+__all__ = ["run_ends", "run_notices", "session_facts", "session_page"]
 
 _PROBLEMS = 5
 
@@ -117,7 +117,7 @@ def session_page(session: Session) -> Markup:
         after=run_ends(runs, messages, is_busy=session.busy),
     )
     return page(
-        head(title, _facts(session), _parentage(session)),
+        head(title, session_facts(session), _parentage(session)),
         _problem_notice(messages),
         body if messages else fragment('<div class="cy-note">{}</div>', "no messages yet"),
         foot(session),
@@ -126,7 +126,7 @@ def session_page(session: Session) -> Markup:
     )
 
 
-def _facts(session: Session) -> Markup:
+def session_facts(session: Session) -> Markup:
     """Return the head line of a session: what it is, which models, how much."""
     complete = all(run.usage_complete for run in session.runs)
     usage, cost = spent(session.usage, session.cost, complete=complete)

@@ -150,10 +150,10 @@ def count(value: int, noun: str) -> str:
 
     Examples
     --------
-    >>> count(1, "message"), count(2000, "run")
-    ('1 message', '2,000 runs')
+    >>> count(1, "message"), count(2000, "run"), count(3, "branch")
+    ('1 message', '2,000 runs', '3 branches')
     """
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+    return f"{value:,} {noun}{'' if value == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
 def tokens(usage: Usage | None, *, complete: bool = True) -> str:
