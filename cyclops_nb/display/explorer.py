@@ -33,8 +33,7 @@ __all__ = ["Explorer"]
 class Explorer(Displayable):
     """Branches of conversations, to be gone through; made by `explore`, shown by a notebook as a widget.
 
-    Each button of the widget is a method here, so that what one clicks can be written as code, and what code does is
-    seen in the widget.
+    Each button of the widget is a method here, and what code does is seen in the widget.
 
     Attributes
     ----------
@@ -113,8 +112,8 @@ class Explorer(Displayable):
 
         Parameters
         ----------
-        text : str, part, message, figure, image, DataFrame, Path, or list of these
-            The question; see `Agent.run`.
+        text : str, part, message, or whatever `Agent.run` takes
+            The question.
 
         Returns
         -------
@@ -279,7 +278,7 @@ class Explorer(Displayable):
         Parameters
         ----------
         session : str or Session, optional
-            The branch, or its id; by default the current one, and its parent is current then.
+            By default the current one; its parent is current then.
 
         Raises
         ------
@@ -310,7 +309,7 @@ class Explorer(Displayable):
     def freeze(self) -> None:
         """Leave plain HTML of what is shown in place of the widgets, so that it can be read with no kernel.
 
-        The explorer itself goes on: shown again, it is a widget in that cell.
+        Shown again, the explorer is a widget in that cell.
         """
         with self.lock:
             outputs, self._outputs = self._outputs, []

@@ -7,7 +7,7 @@ the HTML of what it shows, through the display id of the output; where nobody co
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.getipython import get_ipython
 
@@ -35,7 +35,7 @@ class ExplorerOutput:
 
     def __init__(self, explorer: Explorer) -> None:
         self._explorer = explorer
-        self._shell: Any = get_ipython()
+        self._shell = cast("Any", get_ipython())
         self._output = CellOutput()
         self._view = ExplorerView(explorer, self.freeze) if is_interactive() else None
         self._replace_older()

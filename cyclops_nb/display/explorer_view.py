@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExplorerView"]
 
-_ROWS = 12
+_FEWEST, _MOST = 4, 14
 """Branches that are seen without scrolling."""
 _USAGE = 1
 
@@ -73,7 +73,7 @@ class ExplorerView:
         self._input = ipywidgets.Textarea(
             placeholder="Ask something in this branch", rows=3, layout=looks.wide, continuous_update=False
         )
-        self._tree = ipywidgets.Select(options=[], rows=_ROWS, layout=ipywidgets.Layout(margin="0", width="100%"))
+        self._tree = ipywidgets.Select(options=[], rows=_FEWEST, layout=ipywidgets.Layout(margin="0", width="100%"))
         self._tree.observe(self._picked, "value")
         self._place = ipywidgets.VBox([], layout=looks.wide)
         """Of questions about the whole branch."""
@@ -275,6 +275,7 @@ class ExplorerView:
         options = [(str(line), line.id) for line in lines]
         if self._tree.options != tuple(options):
             self._tree.options = options
+            self._tree.rows = min(max(len(options), _FEWEST), _MOST)
         self._tree.value = branches.current
         self._draw_usage()
 

@@ -21,7 +21,9 @@ class Looks:
 
     def __init__(self, *sheets: str) -> None:
         self.wide = ipywidgets.Layout(margin="0", width="auto")
-        self.bar = ipywidgets.Layout(flex_flow="row wrap", margin="0 0 0.3em 36px", width="auto")
+        self.bar = ipywidgets.Layout(flex_flow="row wrap", margin="4px 0", width="auto")
+        self.indented = ipywidgets.Layout(flex_flow="row wrap", margin="0 0 4px 42px", width="auto")
+        """As far from the edge as the text of messages."""
         self.hidden = ipywidgets.Layout(display="none")
         self._small = ipywidgets.Layout(flex="0 0 auto", height="24px", margin="0 4px 2px 0", width="auto")
         self.sheet = ipywidgets.HTML(layout=self.wide, value=str(root(css=stylesheet("base", *sheets))))
@@ -56,4 +58,13 @@ class Looks:
 
     def widgets(self) -> list[ipywidgets.Widget]:
         """Return what is shared, to be closed last."""
-        return [self.sheet, self.sheet.style, self.wide, self.bar, self.hidden, self._small, self._button]
+        return [
+            self.sheet,
+            self.sheet.style,
+            self.wide,
+            self.bar,
+            self.indented,
+            self.hidden,
+            self._small,
+            self._button,
+        ]

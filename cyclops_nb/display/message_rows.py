@@ -56,7 +56,7 @@ class MessageRow:
             button = looks.button(words, tooltip)
             button.on_click(lambda _, action=action: act(action, self))
             self._buttons[action] = button
-        self._bar = ipywidgets.HBox(list(self._buttons.values()), layout=looks.bar)
+        self._bar = ipywidgets.HBox(list(self._buttons.values()), layout=looks.indented)
         self._question: ipywidgets.Widget | None = None
         self.box = ipywidgets.VBox([self._text, self._bar], layout=looks.wide)
 
