@@ -22,7 +22,7 @@ session = Session(title="Trip")
 explorer = explore(session, agent)
 explorer
 """
-COMPARE = "compare(*chosen)"
+COMPARE = "compare(*[each for each in explorer.sessions if len(each.messages) == 4])"
 IN_KERNEL = """
 async (code) => {
   const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
@@ -210,11 +210,13 @@ class TestExplorer:
 
     @staticmethod
     def _compares(one):
-        assert one.kernel("chosen := [each for each in explorer.sessions if len(each.messages) == 4] and 2") == 2
         one.page.evaluate(RUN_CELL, 1)
         compared = one.page.locator(".jp-NotebookPanel .jp-Cell").nth(1).locator(".jp-Cell-outputArea")
-        compared.get_by_text("About Venice: take the train.").first.wait_for(timeout=WAIT)
-        assert compared.get_by_text("Comparison of 2 conversations").count() == 1
+        compared.get_by_text("Comparison of 2 conversations").wait_for(timeout=WAIT)
+        shown = compared.inner_text()
+        assert shown.count("About") == 2, "the common answer is folded"
+        assert "Rome" in shown
+        assert "Venice" in shown
         one.picture("compared")
 
     @staticmethod
@@ -226,18 +228,15 @@ class TestExplorer:
         one.press("Save")
         one.place.locator("option", has_text="By train <b>").first.wait_for(state="attached", timeout=WAIT)
         assert one.kernel("session.title") == "By train <b>"
-        last = one.kernel("explorer.sessions[-1].id")
         tree = one.place.locator("select").filter(visible=True).first
         tree.select_option(index=tree.locator("option").count() - 1)
         wait_until(lambda: one.kernel("explorer.session is not session"))
         gone = one.kernel("explorer.session.id")
         one.press("Delete")
         one.picture("deleting")
-        one.press(
-            "Delete", one.place.locator(".cy-question").locator("xpath=ancestor::*[contains(@class,'widget-')][1]/..")
-        )
+        one.press("Delete branch")
         wait_until(lambda: gone not in one.kernel("[each.id for each in explorer.sessions]"))
-        assert len(one.titles()) == len(before) - 1, last
+        assert len(one.titles()) == len(before) - 1
 
     @staticmethod
     def _keeps(one, path):
@@ -264,7 +263,7 @@ class TestExplorer:
             one.see("About Rome: take the train.")
             assert page.get_by_text("model not found").count() == 0
             shown = page.locator(".jp-NotebookPanel .jp-Cell").nth(1).locator(".jp-Cell-outputArea")
-            assert "About Venice: take the train." in shown.inner_text()
+            assert "Venice" in shown.inner_text()
             one.picture("reopened")
             page.close()
         assert compared["outputs"]
