@@ -165,8 +165,8 @@ class TestTransitions:
 
     def test_rename_cleans_nothing_away(self, branches):
         """A title is kept as it is typed; one of blanks is none."""
-        assert branches.rename(" <b>Rome</b> ").value.title == "<b>Rome</b>"
-        assert branches.rename(" ").value.title is None
+        assert branches.rename(" <b>Rome</b> ").title == "<b>Rome</b>"
+        assert branches.rename(" ").title is None
 
     def test_unknown_branches_are_named(self, branches):
         """The error says which branches there are."""

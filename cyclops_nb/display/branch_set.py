@@ -97,15 +97,19 @@ class BranchSet:
     @property
     def session(self) -> Session:
         """The session of the current branch."""
-        value = self.entry.value
-        if not isinstance(value, Session):
-            raise SessionNotFoundError(f"branch {value.id!r} is not loaded yet: switch({value.id!r}) loads it")
-        return value
+        return self.loaded(self.current)
 
     @property
     def sessions(self) -> list[Session]:
         """The sessions of all branches that are loaded."""
         return [entry.value for entry in self.entries.values() if isinstance(entry.value, Session)]
+
+    def loaded(self, session_id: str | None) -> Session:
+        """Return the session of a branch that is loaded; of the current one for None."""
+        value = self.find(session_id).value
+        if not isinstance(value, Session):
+            raise SessionNotFoundError(f"branch {value.id!r} is not loaded yet: switch({value.id!r}) loads it")
+        return value
 
     def find(self, session_id: str | None) -> Entry:
         """Return the branch of an id; the current one for None."""
@@ -191,14 +195,12 @@ class BranchSet:
             self.add(whole, (*before, f"{name} = {self.entry.name}.fork()"), name)
         return whole
 
-    def rename(self, title: str, session_id: str | None = None) -> Entry:
+    def rename(self, title: str, session_id: str | None = None) -> Session:
         """Give a branch another title; none for an empty text."""
-        entry = self.find(session_id)
-        if not isinstance(entry.value, Session):
-            raise SessionNotFoundError(f"branch {entry.id!r} is not loaded yet: switch({entry.id!r}) loads it")
-        check_free(entry.value)
-        entry.value.title = title.strip() or None
-        return entry
+        session = self.loaded(session_id)
+        check_free(session)
+        session.title = title.strip() or None
+        return session
 
     def delete(self, session_id: str | None = None) -> Entry:
         """Take out a branch; its parent, or else the one before it, is current then if it was."""

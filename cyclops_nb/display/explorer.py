@@ -268,9 +268,7 @@ class Explorer(Displayable):
         """
         with self._changing():
             self._load(self.branches.find(_id_of(session)))
-            entry = self.branches.rename(title, _id_of(session))
-            if isinstance(entry.value, Session):
-                self._keep(entry.value)
+            self._keep(self.branches.rename(title, _id_of(session)))
 
     def delete(self, session: str | Session | None = None) -> None:
         """Delete a branch, also from the store.

@@ -7,21 +7,19 @@ and says why it refuses.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from cyclops_nb.display.branch_comparison import BranchComparison
 from cyclops_nb.display.branch_list import branch_lines
 from cyclops_nb.display.branch_set import titled
 from cyclops_nb.display.explorer_page import code_block, usage_pages
+from cyclops_nb.display.followed_run import FollowedRun
 from cyclops_nb.display.html import head, notice
 from cyclops_nb.display.inline_question import InlineQuestion
-from cyclops_nb.display.live_progress import LiveProgress
-from cyclops_nb.display.live_state import LiveState
-from cyclops_nb.display.live_widgets import LiveWidgets
 from cyclops_nb.display.looks import Looks
 from cyclops_nb.display.message_rows import Action, MessageRow, MessageRows
 from cyclops_nb.display.transcript import run_ends, session_facts
@@ -38,7 +36,7 @@ __all__ = ["ExplorerView"]
 
 _FEWEST, _MOST = 4, 14
 """Branches that are seen without scrolling."""
-_USAGE = 1
+_COMPARE, _USAGE = 1, 2
 
 
 class ExplorerView:
@@ -63,7 +61,7 @@ class ExplorerView:
         self._question: InlineQuestion | None = None
         self._asked_at: MessageRow | None = None
         self._problem = ""
-        self._followed: dict[str, _FollowedRun] = {}
+        self._followed: dict[str, FollowedRun] = {}
         """The runs that are shown while they go on, by the id of the session."""
         self._shown_branch = ""
         looks = self._looks
@@ -75,6 +73,7 @@ class ExplorerView:
         )
         self._tree = ipywidgets.Select(options=[], rows=_FEWEST, layout=ipywidgets.Layout(margin="0", width="100%"))
         self._tree.observe(self._picked, "value")
+        self._compared = BranchComparison(looks, self._branches, self.draw)
         self._place = ipywidgets.VBox([], layout=looks.wide)
         """Of questions about the whole branch."""
         self._tab = ipywidgets.Tab([], layout=looks.wide)
@@ -103,11 +102,11 @@ class ExplorerView:
         ]
         side = ipywidgets.VBox(
             [self._tree, self._bars[0], self._place],
-            layout=ipywidgets.Layout(flex="1 1 18em", margin="0 12px 8px 0", max_width="34em", min_width="0"),
+            layout=ipywidgets.Layout(flex="1 1 22em", margin="0 12px 8px 0", max_width="34em", min_width="0"),
         )
         talk = ipywidgets.VBox([self._rows.box, self._live, self._input, self._bars[1], self._code], layout=looks.wide)
-        self._tab.children = (talk, self._usage)
-        self._tab.titles = ("Conversation", "Usage")
+        self._tab.children = (talk, self._compared.box, self._usage)
+        self._tab.titles = ("Conversation", "Compare", "Usage")
         self._tab.observe(lambda _: self.draw(), "selected_index")
         main = ipywidgets.VBox(
             [self._head, self._status, self._tab],
@@ -277,7 +276,9 @@ class ExplorerView:
             self._tree.options = options
             self._tree.rows = min(max(len(options), _FEWEST), _MOST)
         self._tree.value = branches.current
-        self._draw_usage()
+        tab = self._tab.selected_index
+        self._usage.value = str(usage_pages(branches)) if tab == _USAGE else ""
+        self._compared.show(lines, is_seen=tab == _COMPARE)
 
     def _keep_draft(self, session_id: str) -> None:
         """Keep what was typed and not sent with its branch."""
@@ -287,14 +288,11 @@ class ExplorerView:
         self._shown_branch = session_id
         self._input.value = self._branches.entry.draft
 
-    def _draw_usage(self) -> None:
-        self._usage.value = str(usage_pages(self._branches)) if self._tab.selected_index == _USAGE else ""
-
     def _draw_live(self, run: RunHandle | None) -> None:
         """Show the run of the current branch while it goes on."""
         current = self._branches.current
         if run is not None and current not in self._followed:
-            self._followed[current] = _FollowedRun(run, lambda: self._run_ended(current))
+            self._followed[current] = FollowedRun(run, lambda: self._run_ended(current))
         shown = self._followed.get(current)
         children = () if shown is None else (shown.box,)
         if self._live.children != children:
@@ -315,39 +313,6 @@ class ExplorerView:
             looks = self._looks
             parts = [self._head, self._status, self._code, self._usage, self._live, self._input, self._input.style]
             parts += [self._tree, self._tree.style, self._tree.layout, self._place, self._tab, self._root]
-            parts += [*self._bars, *self._boxes, *self._rows.widgets(), *looks.widgets()]
+            parts += [*self._bars, *self._boxes, *self._rows.widgets(), *self._compared.widgets(), *looks.widgets()]
             for widget in parts:
                 widget.close()
-
-
-class _FollowedRun:
-    """A run that is shown while it goes on.
-
-    Parameters
-    ----------
-    handle : RunHandle
-        The run.
-    ended : callable
-        Called when it is over.
-    """
-
-    def __init__(self, handle: RunHandle, ended: Callable[[], None]) -> None:
-        self._progress = LiveProgress(handle)
-        self._ended = ended
-        self._widgets = LiveWidgets(handle.cancel, self._progress.wake)
-        self.box = self._widgets.box
-        threading.Thread(target=self._follow, name="cyclops_nb explorer view", daemon=True).start()
-
-    def _follow(self) -> None:
-        with contextlib.suppress(Exception):  # what cannot be shown while it goes on is shown when it is over
-            self._progress.follow(self._show)
-        self._progress.handle.result()
-        self._progress.end()
-        self._ended()
-
-    def _show(self, state: LiveState, elapsed: float) -> int:
-        return self._widgets.show(state, elapsed)
-
-    def close(self) -> None:
-        """Remove its widgets."""
-        self._widgets.close()
