@@ -15,6 +15,7 @@ from cyclops_nb.display.comparison import comparison_page
 from cyclops_nb.display.html import notice
 from cyclops_nb.display.looks import Looks
 from cyclops_nb.render.escape import root
+from cyclops_nb.session import Session
 
 __all__ = ["BranchComparison"]
 
@@ -32,10 +33,10 @@ class BranchComparison:
     branches : BranchSet
         The branches.
     picked : callable
-        Called when others are picked.
+        Called with the ids of those that are picked.
     """
 
-    def __init__(self, looks: Looks, branches: BranchSet, picked: Callable[[], None]) -> None:
+    def __init__(self, looks: Looks, branches: BranchSet, picked: Callable[[Sequence[str]], None]) -> None:
         self._branches = branches
         self._picked = picked
         self._drawn_by = 0
@@ -64,16 +65,17 @@ class BranchComparison:
         self._list.value = tuple(kept)
 
     def _page(self) -> str:
-        chosen = self._list.value or tuple(dict.fromkeys([next(iter(self._branches.entries)), self._branches.current]))
-        if len(chosen) < _FEWEST:
-            return str(
-                root(notice("pick two or more branches (with Ctrl or Shift) to put them side by side", kind="info"))
-            )
-        return str(comparison_page(compare(*(self._branches.loaded(name) for name in chosen))))
+        names = self._list.value or dict.fromkeys([next(iter(self._branches.entries)), self._branches.current])
+        values = [self._branches.entries[name].value for name in names]
+        sessions = [value for value in values if isinstance(value, Session)]
+        if len(sessions) < _FEWEST:
+            words = "pick two or more branches (with Ctrl or Shift) to put them side by side"
+            return str(root(notice(words, kind="info")))
+        return str(comparison_page(compare(*sessions)))
 
     def _changed(self, _: Any) -> None:
         if self._drawn_by != threading.get_ident():
-            self._picked()
+            self._picked(self._list.value)
 
     def widgets(self) -> list[ipywidgets.Widget]:
         """Return all widgets of this."""

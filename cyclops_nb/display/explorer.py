@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from cyclops_nb.agent import Agent
 from cyclops_nb.display.begun_runs import BegunRuns
-from cyclops_nb.display.branch_set import BranchSet, Entry
+from cyclops_nb.display.branch_set import BranchSet
 from cyclops_nb.display.branch_sources import awaited, name_of, stored_entries
 from cyclops_nb.display.explorer_output import ExplorerOutput
 from cyclops_nb.display.explorer_page import explorer_page, explorer_text
@@ -66,7 +66,7 @@ class Explorer(Displayable):
         self._runs = BegunRuns(self._ended)
         self._outputs: list[ExplorerOutput] = []
         """The cells that show this."""
-        self._load(branches.entry)
+        self.load()
 
     def __repr__(self) -> str:
         return f"<Explorer of {len(self.branches.entries)} branches, at {self.branches.current!r}>"
@@ -91,9 +91,7 @@ class Explorer(Displayable):
     def sessions(self) -> list[Session]:
         """The sessions of all branches, in the order in which they came; what is only stored is loaded."""
         with self.lock:
-            for entry in list(self.branches.entries.values()):
-                self._load(entry)
-            return self.branches.sessions
+            return [self.load(name) for name in tuple(self.branches.entries)]
 
     @property
     def busy(self) -> bool:
@@ -106,6 +104,18 @@ class Explorer(Displayable):
         """The Python that gives the current branch, without this explorer."""
         entry = self.branches.entry
         return "\n".join(entry.code) or entry.name
+
+    def load(self, session: str | Session | None = None) -> Session:
+        """Return the session of a branch, by default of the current one, which is loaded if it is only stored."""
+        with self.lock:
+            entry = self.branches.find(_id_of(session))
+            if isinstance(entry.value, SessionInfo):
+                store = self._listed if self._listed is not None else self._store()
+                found = None if store is None else awaited(store.load(entry.id))
+                if found is None:
+                    raise SessionNotFoundError(f"session {entry.id!r} is in the store no more")
+                entry.value = found
+            return self.branches.loaded(entry.id)
 
     def send(self, text: Any) -> RunHandle:
         """Ask something in the current branch, and return at once.
@@ -253,10 +263,9 @@ class Explorer(Displayable):
             If there is no such branch, or it is in the store no more.
         """
         with self._changing():
-            entry = self.branches.find(_id_of(session))
-            self._load(entry)
-            self.branches.switch(entry.id)
-            return self.branches.session
+            loaded = self.load(session)
+            self.branches.switch(loaded.id)
+            return loaded
 
     def rename(self, title: str, session: str | Session | None = None) -> None:
         """Give a branch, by default the current one, another title, or none for an empty text.
@@ -267,7 +276,7 @@ class Explorer(Displayable):
             If a run extends the branch.
         """
         with self._changing():
-            self._load(self.branches.find(_id_of(session)))
+            self.load(session)
             self._keep(self.branches.rename(title, _id_of(session)))
 
     def delete(self, session: str | Session | None = None) -> None:
@@ -290,7 +299,7 @@ class Explorer(Displayable):
             store = self._store()
             if store is not None:
                 awaited(store.delete(entry.id))
-            self._load(self.branches.entry)
+            self.load()
 
     def add(self, session: Session) -> None:
         """Take in a session that code has made, such as a fork; the current branch stays the current one."""
@@ -381,14 +390,6 @@ class Explorer(Displayable):
         if store is not None:
             awaited(store.save(session))
         return session
-
-    def _load(self, entry: Entry) -> None:
-        if isinstance(entry.value, SessionInfo):
-            store = self._listed if self._listed is not None else self._store()
-            found = None if store is None else awaited(store.load(entry.id))
-            if found is None:
-                raise SessionNotFoundError(f"session {entry.id!r} is in the store no more")
-            entry.value = found
 
 
 def _id_of(session: str | Session | None) -> str | None:

@@ -8,7 +8,7 @@ and says why it refuses.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -73,7 +73,7 @@ class ExplorerView:
         )
         self._tree = ipywidgets.Select(options=[], rows=_FEWEST, layout=ipywidgets.Layout(margin="0", width="100%"))
         self._tree.observe(self._picked, "value")
-        self._compared = BranchComparison(looks, self._branches, self.draw)
+        self._compared = BranchComparison(looks, self._branches, self._compare)
         self._place = ipywidgets.VBox([], layout=looks.wide)
         """Of questions about the whole branch."""
         self._tab = ipywidgets.Tab([], layout=looks.wide)
@@ -140,6 +140,9 @@ class ExplorerView:
     def _picked(self, change: Any) -> None:
         if self._drawn_by != threading.get_ident() and change["new"] is not None:
             self._guarded(lambda: self._explorer.switch(change["new"]))()
+
+    def _compare(self, names: Sequence[str]) -> None:
+        self._guarded(lambda: [self._explorer.load(name) for name in names])()
 
     def _sent(self) -> None:
         text = self._input.value
@@ -245,6 +248,9 @@ class ExplorerView:
             self._drawn_by = threading.get_ident()
             try:
                 self._draw()
+            except Exception as error:  # noqa: BLE001 - whoever has changed something must not suffer from its picture
+                said = f"this cannot be drawn: {error_words(type(error).__name__, str(error))}"
+                self._status.value = str(root(notice(said, kind="error")))
             finally:
                 self._drawn_by = 0
 
