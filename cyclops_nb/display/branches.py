@@ -8,6 +8,7 @@ counts whole, also where its first messages are common ones, since that is what 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -85,6 +86,17 @@ class Branch:
     def duration(self) -> float | None:
         """Seconds that its runs took; None if unknown."""
         return _sum([*(run.duration for run in self.runs), *(message.duration for message in self._without_run())])
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Output tokens per second while the model answered; None if no answer tells both."""
+        told = [(each.usage.output_tokens, each.duration) for each in self.answers if each.usage and each.duration]
+        seconds = sum(duration for _, duration in told)
+        try:
+            speed = sum(tokens for tokens, _ in told) / seconds if seconds > 0 else math.nan
+        except OverflowError:  # more than any server counts: a damaged file
+            return None
+        return speed if math.isfinite(speed) else None
 
     @property
     def usage_complete(self) -> bool:
@@ -171,6 +183,7 @@ class Comparison(Displayable):
             usage_complete        boolean    False: more was used than was reported
             cost                  Float64    dollars
             duration              Float64    seconds that the runs took
+            tokens_per_second     Float64    of output, while the model answered
             model                 string     several are joined by ``", "``
             stop_reason           string     of the last run
             session_messages      Int64      messages of the whole session
@@ -215,6 +228,7 @@ _DTYPES = {
     "usage_complete": "boolean",
     "cost": "Float64",
     "duration": "Float64",
+    "tokens_per_second": "Float64",
     "model": "string",
     "stop_reason": "string",
     "session_messages": "Int64",
@@ -236,6 +250,7 @@ def _row(branch: Branch) -> dict[str, Any]:
         "usage_complete": branch.usage_complete,
         "cost": branch.cost,
         "duration": branch.duration,
+        "tokens_per_second": branch.tokens_per_second,
         "model": ", ".join(branch.models),
         "stop_reason": branch.stop_reason,
         "session_messages": len(branch.messages),
