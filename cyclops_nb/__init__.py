@@ -15,6 +15,7 @@ _PLACES = {
     "agent": ["Agent"],
     "config": ["AgentConfig", "Compaction"],
     "display.branches": ["Comparison", "compare"],
+    "display.family_tree": ["SessionTree", "tree"],
     "engine.middleware": ["Middleware"],
     "errors": [
         "ConfigError", "ContextOverflowError", "CyclopsError", "InputError", "MaxIterationsError",

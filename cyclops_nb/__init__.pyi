@@ -12,6 +12,12 @@ from cyclops_nb.display.branches import (
 from cyclops_nb.display.branches import (
     compare as compare,
 )
+from cyclops_nb.display.family_tree import (
+    SessionTree as SessionTree,
+)
+from cyclops_nb.display.family_tree import (
+    tree as tree,
+)
 from cyclops_nb.engine.middleware import Middleware as Middleware
 from cyclops_nb.errors import (
     ConfigError as ConfigError,
