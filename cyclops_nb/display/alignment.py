@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TypeAlias
 
-from cyclops_nb.display.branches import Branch
+from cyclops_nb.display.branch import Branch
 from cyclops_nb.display.units import Unit, units
 from cyclops_nb.messages import AssistantMessage, SummaryMessage, UserMessage
 

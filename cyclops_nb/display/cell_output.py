@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle
 
-__all__ = ["CellOutput"]
+__all__ = ["CellOutput", "is_interactive"]
 
 
 class CellOutput:
@@ -46,3 +47,10 @@ class CellOutput:
             The new content by media type.
         """
         self._handle.update(dict(bundle), raw=True)
+
+
+def is_interactive() -> bool:
+    """Say whether somebody sits before the cell: who only executes a notebook would keep the widgets in its file."""
+    shell: Any = get_ipython()
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return bool(parent.get("content", {}).get("allow_stdin"))

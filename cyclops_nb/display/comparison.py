@@ -12,7 +12,8 @@ from itertools import groupby
 from markupsafe import Markup
 
 from cyclops_nb.display.alignment import Row, rows
-from cyclops_nb.display.branches import Branch, Comparison
+from cyclops_nb.display.branch import Branch
+from cyclops_nb.display.branches import Comparison
 from cyclops_nb.display.call_changes import call_changes
 from cyclops_nb.display.conversation import STYLES, conversation, unit_block
 from cyclops_nb.display.html import cell, fold, head, page, scrolling

@@ -16,7 +16,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 from markupsafe import Markup
 
-from cyclops_nb.display.cell_output import CellOutput
+from cyclops_nb.display.cell_output import CellOutput, is_interactive
 from cyclops_nb.display.html import fold, notice, page
 from cyclops_nb.display.live_progress import LiveProgress
 from cyclops_nb.display.live_state import LiveState, ShownOutput
@@ -62,7 +62,7 @@ class LiveView:
             self._progress.end()
             self._show_end(self._display.begin)
             return
-        if _is_interactive():
+        if is_interactive():
             with contextlib.suppress(Exception):  # without widgets the run is shown when it is over
                 self._widgets = LiveWidgets(None if is_waiting else handle.cancel, self._progress.wake)
         self._display.begin(_unfinished(handle, self._widgets))
@@ -149,13 +149,6 @@ def show_live(handle: RunHandle, *, is_waiting: bool = False) -> LiveView:
     True
     """
     return LiveView(handle, is_waiting=is_waiting)
-
-
-def _is_interactive() -> bool:
-    """Say whether somebody sits before the cell: who only executes a notebook would keep the widgets in its file."""
-    shell: Any = get_ipython()
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    return bool(parent.get("content", {}).get("allow_stdin"))
 
 
 def _in_next_cell(function: Callable[[], None]) -> None:

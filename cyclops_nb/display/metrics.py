@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from cyclops_nb.display.branches import Branch, Comparison
+from cyclops_nb.display.branch import Branch
+from cyclops_nb.display.branches import Comparison
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import MINUS, UNKNOWN, difference, money, number, seconds, spent
 from cyclops_nb.usage import Usage, total
