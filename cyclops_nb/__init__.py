@@ -17,6 +17,7 @@ _PLACES = {
     "display.branches": ["Comparison", "compare"],
     "display.explore": ["explore"],
     "display.explorer": ["Explorer"],
+    "display.family_tree": ["SessionTree", "tree"],
     "engine.middleware": ["Middleware"],
     "errors": [
         "ConfigError", "ContextOverflowError", "CyclopsError", "InputError", "MaxIterationsError",

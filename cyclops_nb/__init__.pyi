@@ -14,6 +14,12 @@ from cyclops_nb.display.branches import (
 )
 from cyclops_nb.display.explore import explore as explore
 from cyclops_nb.display.explorer import Explorer as Explorer
+from cyclops_nb.display.family_tree import (
+    SessionTree as SessionTree,
+)
+from cyclops_nb.display.family_tree import (
+    tree as tree,
+)
 from cyclops_nb.engine.middleware import Middleware as Middleware
 from cyclops_nb.errors import (
     ConfigError as ConfigError,

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["Displayable", "LiveDisplayable", "OnceDisplayable", "follow", "has_kernel"]
+__all__ = ["Displayable", "LiveDisplayable", "OnceDisplayable", "comparison_widget", "follow", "has_kernel"]
 
 _LAST_UPDATE_SECONDS = 10.0
 _SHOWN_BY: WeakKeyDictionary[object, int] = WeakKeyDictionary()
@@ -84,6 +84,13 @@ def follow(handle: Any, waiter: Any, *, whole: bool) -> None:
     count = getattr(_shell(), "execution_count", None)
     if count is not None:
         _SHOWN_BY[handle.result()] = count
+
+
+def comparison_widget(comparison: Any) -> Any:
+    """Return the widget of a comparison, which loads ipywidgets."""
+    from cyclops_nb.display.comparison_widget import ComparisonWidget
+
+    return ComparisonWidget(comparison)
 
 
 def _shell() -> Any:

@@ -56,7 +56,7 @@ class Branch(Generic[_T]):
         return not self.depth and self.value.parent is not None
 
 
-def family(values: Iterable[_T]) -> list[Branch[_T]]:
+def family(values: Iterable[_T], *, latest_first: bool = False) -> list[Branch[_T]]:
     """Return sessions with their descendants: each before its forks, and these in the order in which they left it.
 
     Parameters
@@ -64,6 +64,8 @@ def family(values: Iterable[_T]) -> list[Branch[_T]]:
     values : iterable of Session or SessionInfo
         In an order that siblings keep where they left their parent at the same message. An id that comes again is
         left out.
+    latest_first : bool
+        Whether forks stand in the opposite order, so that in a picture no line crosses another.
 
     Returns
     -------
@@ -87,7 +89,7 @@ def family(values: Iterable[_T]) -> list[Branch[_T]]:
         children.setdefault(above if above in known else None, []).append(value)
     for parent, siblings in children.items():
         if parent is not None:
-            siblings.sort(key=lambda value: value.parent.message_count if value.parent else 0)
+            siblings.sort(key=lambda value: value.parent.message_count if value.parent else 0, reverse=latest_first)
     return list(_placed_all(children))
 
 

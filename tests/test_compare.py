@@ -1,9 +1,10 @@
 """Conversations side by side."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pandas as pd
 import pytest
+from branching import START, ask, origin, two
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import HOSTILE, shown
@@ -25,37 +26,9 @@ from cyclops_nb.messages import (
     UserMessage,
 )
 from cyclops_nb.response import AgentResponse
-from cyclops_nb.runs import Run, RunError
+from cyclops_nb.runs import RunError
 from cyclops_nb.session import Session
 from cyclops_nb.usage import Usage
-
-START = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-def ask(session, question, *answer, run_id, **fields):
-    """Put a run into a session: a question, what answers it, and the record."""
-    made = [UserMessage(question), *answer]
-    session.messages += [message.model_copy(update={"run_id": run_id}) for message in made]
-    steps = sum(message.role == "assistant" for message in made)
-    given = {"model": "m", "stop_reason": "completed", "duration": 1.0, "cost": 0.001, "usage": Usage(steps, 100, 10)}
-    session.runs.append(Run(id=run_id, session_id=session.id, steps=steps, **{**given, **fields}))
-    return session
-
-
-def origin():
-    return ask(Session("origin", title="Origin"), "Hello", AssistantMessage("Hi."), run_id="r1")
-
-
-def two():
-    """Return two forks of one conversation: the second calls a tool and costs more."""
-    first, second = origin().fork(title="A"), origin().fork(title="B")
-    ask(first, "Is it cold?", AssistantMessage("Yes."), run_id="ra")
-    called = AssistantMessage([TextPart("I look."), ToolCall("c1", "look", '{"at": "sky"}')])
-    ask(
-        second, "Is it warm?", called, ToolMessage("c1", "look", "blue"), AssistantMessage("No.", model="big"),
-        run_id="rb", usage=Usage(2, 300, 25, 50, 5), cost=0.0034, duration=2.5, model="big",
-    )  # fmt: skip
-    return first, second
 
 
 class TestCompare:
@@ -269,7 +242,7 @@ class TestLook:
             assert row in " ".join(text.split())
         assert "time 1.0 s 2.5 s (+1.5 s)" in page.text
         assert "model m big" in page.text
-        assert "ended completed completed" in page.text
+        assert "stop reason completed completed" in page.text
 
     def test_tells_the_branch_from_its_session(self):
         """Numbers after the common part and of the whole session have headings of their own."""
@@ -509,21 +482,37 @@ class TestChanges:
 
     def test_mark_what_went_and_what_came(self):
         """Both sides of a change are shown."""
-        assert changes("a warm day", "a cold day") == (
-            '<div class="cy-changes">a <del>warm </del><ins>cold </ins>day</div>'
-        )
+        marked = changes("a warm day", "a cold day")
+        assert marked.striptags() == "a [removed: warm] [added: cold] day"
+        assert (marked.count("<del>"), marked.count("<ins>")) == (1, 1)
 
     @pytest.mark.parametrize(
-        ("old", "new"), [("same", "same"), ("a b c", "x y z"), ("a " * 5_000, "b " * 5_000), ("", ""), ("", "a")]
+        ("old", "new"),
+        [
+            ("same", "same"),
+            ("a b c", "x y z"),
+            ("a " * 5_000, "b " * 5_000),
+            ("a b " * 200, "b a " * 200),
+            ("", ""),
+            ("", "a"),
+        ],
     )
     def test_are_not_marked_where_marks_say_nothing(self, old, new):
         """Equal, unlike and long texts have no marks."""
         assert changes(old, new) is None
 
+    def test_leave_out_what_is_the_same_at_length(self):
+        """One word in a long answer is found, with some words around it."""
+        words = [f"w{number}" for number in range(8_000)]
+        other = [*words[:4_000], "new", *words[4_001:]]
+        assert changes(" ".join(words), " ".join(other)).striptags() == (
+            f"[… 3,988 words the same …] {' '.join(words[3_988:4_000])} [removed: w4000] [added: new] "
+            f"{' '.join(words[4_001:4_013])} [… 3,987 words the same …]"
+        )
+
     @given(st.text(max_size=60), st.text(max_size=60))
     def test_escape_what_they_show(self, old, new):
         """Only our own elements are in it."""
         marked = changes(old, new)
-        assert marked is None or marked.count("<") == 2 * (
-            marked.count("</div>") + marked.count("</del>") + marked.count("</ins>")
-        )
+        own = ("</div>", "</del>", "</ins>", "</span>")
+        assert marked is None or marked.count("<") == 2 * sum(map(marked.count, own))

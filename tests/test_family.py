@@ -31,6 +31,11 @@ class TestFamily:
         sessions = [Session("a"), child("late", "a", 4), child("x", "a", 2), child("early", "a", 1), child("y", "a", 2)]
         assert [name for name, _ in shape(sessions)] == ["a", "early", "x", "y", "late"]
 
+    def test_puts_the_latest_first_for_a_picture(self):
+        """In which a line goes down from its parent, past those that left later."""
+        sessions = [Session("a"), child("x", "a", 2), child("late", "a", 4), child("y", "a", 2)]
+        assert [branch.value.id for branch in family(sessions, latest_first=True)] == ["a", "late", "x", "y"]
+
     def test_takes_a_fork_whose_origin_is_not_there_for_a_root(self):
         """And says that it has an origin elsewhere."""
         (branch,) = family([child("b", "gone", 3)])

@@ -46,7 +46,7 @@ COLOURS = """
 HIDDEN = """
 () => [...document.querySelectorAll(".cy *")].filter((node) => {
   const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-  if (!own || node.closest("style, mjx-container")) return false;
+  if (!own || node.closest("style, mjx-container, .cy-said")) return false;
   return !node.checkVisibility({contentVisibilityAuto: true}) || node.clientHeight < node.scrollHeight - 2;
 }).map((node) => `${node.tagName} ${node.textContent.slice(0, 60)}`)
 """

@@ -8,109 +8,29 @@ counts whole, also where its first messages are common ones, since that is what 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from cyclops_nb.display.branch import Branch
 from cyclops_nb.display.content_keys import common_prefix, content_keys
-from cyclops_nb.displayable import Displayable
+from cyclops_nb.displayable import Displayable, comparison_widget
 from cyclops_nb.errors import InputError
-from cyclops_nb.messages import AssistantMessage, Message
+from cyclops_nb.messages import Message
 from cyclops_nb.render.labels import session_labels, unique_labels
 from cyclops_nb.render.text import one_line
 from cyclops_nb.response import AgentResponse
-from cyclops_nb.runs import Run
 from cyclops_nb.session import Session
-from cyclops_nb.usage import Usage, total
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Branch", "Comparison", "compare"]
+    from cyclops_nb.display.comparison_widget import ComparisonWidget
+
+__all__ = ["Comparison", "compare"]
 
 _NO_SETTINGS = {"cyclops_nb"}
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = list(values)
-    return None if None in known else float(sum(value for value in known if value is not None))
-
-
-@dataclass(frozen=True)
-class Branch:
-    """One conversation of a comparison, as it was when it was compared."""
-
-    label: str
-    session_id: str
-    messages: tuple[Message, ...] = field(repr=False)
-    """All its messages, the common ones included."""
-    keys: tuple[Hashable, ...] = field(repr=False)
-    """What each message says, to be compared."""
-    shared: int
-    """How many messages, from the first, all branches have in common."""
-    runs: tuple[Run, ...] = field(repr=False)
-    """The runs that made the messages after the common ones."""
-    session_runs: tuple[Run, ...] = field(repr=False)
-    """All runs of the session, also inherited ones and those whose messages are gone."""
-    settings: Mapping[str, Any] = field(repr=False)
-    """The settings of the last run of the branch."""
-
-    @property
-    def own(self) -> tuple[Message, ...]:
-        """The messages after the common ones."""
-        return self.messages[self.shared :]
-
-    @property
-    def answers(self) -> list[AssistantMessage]:
-        """The completions among them."""
-        return [message for message in self.own if isinstance(message, AssistantMessage)]
-
-    @property
-    def tool_calls(self) -> int:
-        """How often they call a tool."""
-        return sum(len(message.tool_calls) for message in self.answers)
-
-    @property
-    def usage(self) -> Usage | None:
-        """Tokens of the branch; None if unknown."""
-        return total([*(run.usage for run in self.runs), *(message.usage for message in self._without_run())])
-
-    @property
-    def cost(self) -> float | None:
-        """Dollars of the branch; None if unknown."""
-        return _sum([*(run.cost for run in self.runs), *(message.cost for message in self._without_run())])
-
-    @property
-    def duration(self) -> float | None:
-        """Seconds that its runs took; None if unknown."""
-        return _sum([*(run.duration for run in self.runs), *(message.duration for message in self._without_run())])
-
-    @property
-    def usage_complete(self) -> bool:
-        """False if more tokens were used than were reported."""
-        return all(run.usage_complete for run in self.runs)
-
-    @property
-    def models(self) -> list[str]:
-        """The models that answered, in the order of their first answer."""
-        named = [message.model for message in self.answers if message.model]
-        return list(dict.fromkeys(named or [run.model for run in self.runs]))
-
-    @property
-    def stop_reason(self) -> str | None:
-        """How the last run of the branch ended; None if there is none, or it has no end."""
-        return self.runs[-1].stop_reason if self.runs else None
-
-    @property
-    def session_cost(self) -> float | None:
-        """Dollars of all runs of the session; None if unknown."""
-        return _sum(run.cost for run in self.session_runs)
-
-    def _without_run(self) -> list[AssistantMessage]:
-        """Return completions that no run of the session accounts for, as in imported conversations."""
-        known = {run.id for run in self.runs}
-        return [message for message in self.answers if message.run_id not in known]
 
 
 @dataclass(frozen=True)
@@ -150,6 +70,66 @@ class Comparison(Displayable):
             name for name in names if any(branch.settings.get(name) != first.get(name) for branch in self.branches)
         )
 
+    def pick(self, *branches: str | int) -> Comparison:
+        """Return a comparison of some of the branches, in the order given; what they have in common is found anew.
+
+        Parameters
+        ----------
+        *branches : str or int
+            Two or more labels or indices.
+
+        Returns
+        -------
+        Comparison
+            Of the same moment as this one.
+
+        Raises
+        ------
+        InputError
+            A ValueError too: if there are fewer than two, one is not there, or one comes twice.
+
+        Examples
+        --------
+        >>> a = Session(title="A")
+        >>> compare(a, a.fork(title="B"), a.fork(title="C")).pick("C", 0).labels
+        ['C', 'A']
+        """
+        places = [self._place(branch) for branch in branches]
+        if len(places) < 2 or len(set(places)) < len(places):  # noqa: PLR2004 - one alone has nothing to be compared with
+            raise InputError(
+                f"pick takes two or more branches, each once, got {branches!r}: give some of {self.labels!r}"
+            )
+        picked = [self.branches[place] for place in places]
+        shared = common_prefix([branch.keys for branch in picked])
+        return Comparison(tuple(_parted(branch, shared) for branch in picked))
+
+    def _place(self, branch: str | int) -> int:
+        labels = self.labels
+        if isinstance(branch, str) and branch in labels:
+            return labels.index(branch)
+        if type(branch) is int and -len(labels) <= branch < len(labels):
+            return range(len(labels))[branch]
+        raise InputError(f"there is no branch {branch!r}: give one of {labels!r}, or an index up to {len(labels) - 1}")
+
+    def widget(self) -> ComparisonWidget:
+        """Return a widget in which one picks branches, swaps two, and hides what is equal.
+
+        Returns
+        -------
+        ComparisonWidget
+            It has a method for each of its buttons; ``.freeze()`` leaves in the notebook what it shows.
+
+        Examples
+        --------
+        >>> a = Session(title="A")
+        >>> widget = compare(a, a.fork(title="B")).widget()
+        >>> widget.swap("A", "B")
+        >>> widget.comparison.labels
+        ['B', 'A']
+        """
+        widget: ComparisonWidget = comparison_widget(self)
+        return widget
+
     def to_frame(self) -> pd.DataFrame:
         """Return the numbers of the comparison as a table, a row per branch.
 
@@ -171,6 +151,7 @@ class Comparison(Displayable):
             usage_complete        boolean    False: more was used than was reported
             cost                  Float64    dollars
             duration              Float64    seconds that the runs took
+            tokens_per_second     Float64    of output, while the model answered
             model                 string     several are joined by ``", "``
             stop_reason           string     of the last run
             session_messages      Int64      messages of the whole session
@@ -215,6 +196,7 @@ _DTYPES = {
     "usage_complete": "boolean",
     "cost": "Float64",
     "duration": "Float64",
+    "tokens_per_second": "Float64",
     "model": "string",
     "stop_reason": "string",
     "session_messages": "Int64",
@@ -236,6 +218,7 @@ def _row(branch: Branch) -> dict[str, Any]:
         "usage_complete": branch.usage_complete,
         "cost": branch.cost,
         "duration": branch.duration,
+        "tokens_per_second": branch.tokens_per_second,
         "model": ", ".join(branch.models),
         "stop_reason": branch.stop_reason,
         "session_messages": len(branch.messages),
@@ -311,9 +294,11 @@ def _given_labels(labels: Sequence[str], wanted: int) -> list[str]:
 def _branch(
     label: str, session: Session, messages: tuple[Message, ...], keys: tuple[Hashable, ...], shared: int
 ) -> Branch:
-    session_runs = tuple(session.runs)
-    made = {message.run_id for message in messages[shared:]}
-    runs = tuple(run for run in session_runs if run.id in made)
-    last = next((run.config for run in reversed(runs or session_runs) if run.config is not None), "")
-    settings = session.configs.get(last, {})
-    return Branch(label, session.id, messages, keys, shared, runs, session_runs, settings)
+    return _parted(Branch(label, session.id, messages, keys, 0, (), tuple(session.runs), dict(session.configs)), shared)
+
+
+def _parted(branch: Branch, shared: int) -> Branch:
+    """Return a branch among others with which it has so many messages in common."""
+    made = {message.run_id for message in branch.messages[shared:]}
+    runs = tuple(run for run in branch.session_runs if run.id in made)
+    return replace(branch, shared=shared, runs=runs)

@@ -1,7 +1,8 @@
 """When two messages say the same.
 
 Branches share messages that were made at other times, in other runs and under other ids, so sameness is what was said:
-the role, the parts, and which call a result answers, by its place and not by its id.
+the role, the parts, and which call a result answers, by its place and not by its id. A message that somebody has edited
+is never the same as one that was said, whatever its words.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def content_keys(messages: Sequence[Message]) -> list[Hashable]:
         calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
         places = {call.id: place for place, call in enumerate(calls)}
         replaced = message.replaced if isinstance(message, SummaryMessage) else None
-        keys.append((message.role, replaced, _parts(message.content)))
+        keys.append((message.role, replaced, "edited_from" in message.metadata, _parts(message.content)))
     return keys
 
 

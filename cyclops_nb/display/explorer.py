@@ -17,7 +17,8 @@ from cyclops_nb.display.begun_runs import BegunRuns
 from cyclops_nb.display.branch_set import BranchSet
 from cyclops_nb.display.branch_sources import awaited, name_of, stored_entries
 from cyclops_nb.display.explorer_output import ExplorerOutput
-from cyclops_nb.display.explorer_page import explorer_page, explorer_text
+from cyclops_nb.display.explorer_page import branches_tree, explorer_page, explorer_text
+from cyclops_nb.display.family_tree import SessionTree
 from cyclops_nb.display.register import register
 from cyclops_nb.displayable import Displayable, has_kernel
 from cyclops_nb.errors import InputError, SessionNotFoundError
@@ -92,6 +93,12 @@ class Explorer(Displayable):
         """The sessions of all branches, in the order in which they came; what is only stored is loaded."""
         with self.lock:
             return [self.load(name) for name in tuple(self.branches.entries)]
+
+    @property
+    def tree(self) -> SessionTree:
+        """The family of the branches, as it is now, with the current one marked."""
+        with self.lock:
+            return branches_tree(self.branches)
 
     @property
     def busy(self) -> bool:
@@ -250,12 +257,7 @@ class Explorer(Displayable):
             return whole
 
     def switch(self, session: str | Session) -> Session:
-        """Make another branch the current one; it is loaded if it is only stored.
-
-        Parameters
-        ----------
-        session : str or Session
-            The branch, or its id.
+        """Make a branch, or the branch of an id, the current one; it is loaded if it is only stored.
 
         Raises
         ------
@@ -280,12 +282,7 @@ class Explorer(Displayable):
             self._keep(self.branches.rename(title, _id_of(session)))
 
     def delete(self, session: str | Session | None = None) -> None:
-        """Delete a branch, also from the store.
-
-        Parameters
-        ----------
-        session : str or Session, optional
-            By default the current one; its parent is current then.
+        """Delete a branch, by default the current one, whose parent is current then; also from the store.
 
         Raises
         ------

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from cyclops_nb.display.branches import Branch, Comparison
+from cyclops_nb.display.branch import Branch
+from cyclops_nb.display.branches import Comparison
 from cyclops_nb.render.text import one_line
-from cyclops_nb.render.words import UNKNOWN, difference, money, number, seconds, spent
+from cyclops_nb.render.words import MINUS, UNKNOWN, difference, money, number, seconds, spent
 from cyclops_nb.usage import Usage, total
 
 __all__ = ["Metrics", "metrics"]
@@ -45,7 +46,7 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
 
     complete = [branch.usage_complete for branch in branches]
     known = [spent(branch.usage, branch.cost, complete=branch.usage_complete) for branch in branches]
-    lines = [
+    return [
         ("messages", _numbers([len(branch.own) for branch in branches])),
         ("steps", _numbers([len(branch.answers) for branch in branches])),
         ("tool calls", _numbers([branch.tool_calls for branch in branches])),
@@ -55,10 +56,10 @@ def _of_branch(branches: Sequence[Branch]) -> list[Line]:
         ("of them reasoning", _numbers(tokens(lambda usage: usage.reasoning_tokens), complete)),
         ("cost", _numbers([cost for _, cost in known], complete, of="money")),
         ("time", _numbers([branch.duration for branch in branches], of="seconds")),
+        ("tokens per second", _speeds([branch.tokens_per_second for branch in branches])),
         ("model", [one_line(", ".join(branch.models)) or "none" for branch in branches]),
-        ("ended", [branch.stop_reason or ("not ended" if branch.runs else "none") for branch in branches]),
+        ("stop reason", [branch.stop_reason or ("not ended" if branch.runs else "none") for branch in branches]),
     ]
-    return [(name, values) for name, values in lines if not (name.startswith("of them") and set(values) == {"0"})]
 
 
 def _of_session(branches: Sequence[Branch]) -> list[Line]:
@@ -82,6 +83,16 @@ def _numbers(values: Sequence[float | None], complete: Sequence[bool] = (), of: 
         text = _number(value, complete=complete[place] if complete else True, of=of)
         change = difference(value, first, of=of) if place and value is not None and first is not None else ""
         shown.append(f"{text} ({change})" if change else text)
+    return shown
+
+
+def _speeds(values: Sequence[float | None]) -> list[str]:
+    """Return output tokens per second in words, with one digit behind the point."""
+    shown = [UNKNOWN if value is None else f"{value:,.1f}" for value in values]
+    first = values[0]
+    for place, value in enumerate(values[1:], 1):
+        if value is not None and first is not None and shown[place] != shown[0]:
+            shown[place] += f" ({'+' if value > first else MINUS}{abs(value - first):,.1f})"
     return shown
 
 

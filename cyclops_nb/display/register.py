@@ -16,11 +16,13 @@ from markupsafe import Markup
 from cyclops_nb.display.branches import Comparison
 from cyclops_nb.display.comparison import comparison_page, comparison_text
 from cyclops_nb.display.conversation import message_page
+from cyclops_nb.display.family_tree import SessionTree
 from cyclops_nb.display.html import notice, page
 from cyclops_nb.display.infos import found_page, found_text, info_page, info_text, infos_page, infos_text
 from cyclops_nb.display.plain import message_text, run_text, session_text, shortened, usage_text
 from cyclops_nb.display.responses import answer_page, handle_page, handle_text, response_page, response_text
 from cyclops_nb.display.transcript import session_page
+from cyclops_nb.display.tree_picture import tree_page, tree_text
 from cyclops_nb.display.usage_sums import usage_sums_page, usage_sums_text
 from cyclops_nb.display.usage_table import run_page, usage_page
 from cyclops_nb.frames.usage import UsageTable
@@ -131,4 +133,5 @@ register(RunHandle, handle_page, handle_text)
 register(AgentResponse, response_page, response_text)
 register(Answer, answer_page, str)
 register(Comparison, comparison_page, comparison_text)
+register(SessionTree, tree_page, tree_text)
 register(UsageTable, usage_sums_page, usage_sums_text)

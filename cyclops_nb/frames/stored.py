@@ -19,7 +19,7 @@ from cyclops_nb.stores.base import SessionInfo
 from cyclops_nb.stores.folder_store import FolderStore
 from cyclops_nb.stores.reading import read_session
 
-__all__ = ["ListedStore", "is_store", "load_all"]
+__all__ = ["ListedStore", "is_store", "list_all", "load_all"]
 
 _T = TypeVar("_T")
 
@@ -39,6 +39,11 @@ class ListedStore(Protocol):
 def is_store(value: Any) -> TypeGuard[ListedStore]:
     """Return whether all sessions of a value can be loaded."""
     return all(callable(getattr(value, name, None)) for name in ("list", "load"))
+
+
+def list_all(store: ListedStore) -> list[SessionInfo]:
+    """Return what a store tells about each of its sessions; none is loaded."""
+    return list(_await(store.list))
 
 
 def load_all(store: ListedStore) -> list[Session]:

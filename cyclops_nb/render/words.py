@@ -15,6 +15,7 @@ from cyclops_nb.render.text import one_line
 from cyclops_nb.usage import Usage
 
 __all__ = [
+    "MINUS",
     "UNKNOWN",
     "count",
     "difference",
@@ -32,7 +33,7 @@ __all__ = [
 
 UNKNOWN = "unknown"
 
-_MINUS = "\N{MINUS SIGN}"
+MINUS = "\N{MINUS SIGN}"
 _TO = "\N{EN DASH}"
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}")
 _SMALLEST = 1e-6  # dollars; below it more digits say nothing
@@ -64,7 +65,7 @@ def money(value: float | None, *, complete: bool = True) -> str:
     """
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    sign = _MINUS if value < 0 else ""
+    sign = MINUS if value < 0 else ""
     return ("" if complete else "≥") + sign + _dollars(abs(value))
 
 
@@ -260,7 +261,7 @@ def difference(value: float, first: float, *, of: str = "") -> str:
     if words and words(value) == words(first):
         return ""
     shown = words(abs(change)) if words else f"{abs(change):,.0f}"
-    return "" if shown.startswith("<") else ("+" if change > 0 else _MINUS) + shown  # "−<0.01 s" is no number to read
+    return "" if shown.startswith("<") else ("+" if change > 0 else MINUS) + shown  # "−<0.01 s" is no number to read
 
 
 def moment(when: datetime) -> str:
