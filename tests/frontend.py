@@ -39,7 +39,7 @@ class FrontEnd:
         """Take messages until something is so."""
         deadline = time.monotonic() + SECONDS
         while not condition():
-            assert time.monotonic() < deadline, f"waited too long; there is {self.outputs} {self.errors}"
+            assert time.monotonic() < deadline, f"waited too long; there is {str(self.outputs)[-2000:]} {self.errors}"
             if self._client.iopub_channel.socket.poll(500):
                 frames = self._client.iopub_channel.socket.recv_multipart()
                 self.messages += 1
@@ -100,7 +100,10 @@ class FrontEnd:
 
     def _html(self, model):
         state = self.widgets[model]
-        if "value" in state:
+        layout = self.widgets.get(state["layout"].removeprefix("IPY_MODEL_"), {})
+        if layout.get("display") == "none":
+            return
+        if isinstance(state.get("value"), str):
             yield state["value"]
         for child in state.get("children", ()):
             yield from self._html(child.removeprefix("IPY_MODEL_"))
@@ -120,6 +123,19 @@ class FrontEnd:
         if subshell is not None:
             message["header"]["subshell_id"] = subshell
         self._client.shell_channel.send(message)
+
+    def change(self, widget, **state):
+        """Change a widget, as who types or chooses in it does."""
+        content = {"comm_id": widget, "data": {"method": "update", "state": state, "buffer_paths": []}}
+        self._client.shell_channel.send(self._client.session.msg("comm_msg", content))
+
+    def find(self, kind, **state):
+        """Return the ids of the widgets of a kind that have such a state, the oldest first."""
+        return [
+            model
+            for model, known in self.widgets.items()
+            if known["_model_name"] == f"{kind}Model" and state.items() <= known.items()
+        ]
 
     def subshell(self):
         """Begin another thread of the kernel that hears messages, as JupyterLab does for widgets, and return its id."""

@@ -113,7 +113,8 @@ class ExplorerView:
             layout=ipywidgets.Layout(flex="4 1 30em", margin="0", min_width="0"),
         )
         both = ipywidgets.HBox([side, main], layout=ipywidgets.Layout(flex_flow="row wrap", margin="0"))
-        self._boxes = [side, talk, main, both, *(rename, delete, kept, refresh, self._send)]
+        own = [side.layout, main.layout, both.layout]
+        self._boxes = [side, talk, main, both, *own, *(rename, delete, kept, refresh, self._send)]
         return ipywidgets.VBox([looks.sheet, both], layout=looks.wide)
 
     def mimebundle(self) -> dict[str, Any]:
