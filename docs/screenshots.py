@@ -17,7 +17,7 @@ from typing import Any
 import heat_pump
 import look
 import nbformat
-from browser import Lab, begin_all, chromium, open_notebook
+from browser import Lab, begin_all, chromium, open_notebook, run_all
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 
@@ -127,14 +127,57 @@ def live(browser: Any, folder: Path) -> None:
             page.close()
 
 
+EXPLORED = """
+from heat_pump import start_agent
+from cyclops_nb import Session, explore
+agent = start_agent()
+session = Session("bergen-1", title="Heat pump in Bergen")
+agent.run("Show me the calculation as Python.", session=session)
+agent.run("And solar panels?", session=session)
+explorer = explore(session, agent)
+last = max(index for index, message in enumerate(session.messages) if message.role == "user")
+explorer.edit(last, "And a wood stove?")
+explorer.wait()
+explorer.rename("Wood stove")
+explorer.fork(last - 1)
+explorer.rename("Noise")
+explorer.send("Is a heat pump loud?").result()
+explorer.wait()
+explorer.switch("bergen-1")
+"""
+
+
+def explored(browser: Any, folder: Path) -> None:
+    """Make the pictures of an explorer: light, dark, and its comparison of branches."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [new_code_cell(EXPLORED.strip()), new_code_cell("explorer")]
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / "explored.ipynb")
+    with Lab(folder, "--LabApp.news_url=None") as address:
+        page = open_notebook(browser, address, "explored.ipynb", viewport={"width": WIDTH, "height": 1800})
+        page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
+        run_all(page)
+        cell(page, 1).get_by_role("button", name="Send").wait_for()
+        cell(page, 1).get_by_text("wood stove").first.wait_for(state="attached")
+        save("explorer", cell(page, 1).screenshot())
+        look.switch_theme(page, "JupyterLab Dark")
+        cell(page, 1).get_by_role("tab", name="Compare").click()
+        branches = cell(page, 1).locator("select[multiple]")
+        branches.select_option(index=[0, 1])
+        cell(page, 1).get_by_text("Comparison of 2 conversations").wait_for()
+        save("explorer-compare-dark", cell(page, 1).screenshot())
+        look.switch_theme(page, "JupyterLab Light")
+        page.close()
+
+
 def main() -> None:
-    """Run the notebook once and take all pictures of it, and one of runs that go on."""
+    """Run the notebook once and take all pictures of it, and those of what one follows and clicks."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         notebook = look.executed(folder)
         jupyterlab(browser, notebook, Path(folder))
         exported(browser, notebook, Path(folder))
         live(browser, Path(tempfile.mkdtemp(dir=folder)))
+        explored(browser, Path(tempfile.mkdtemp(dir=folder)))
 
 
 if __name__ == "__main__":

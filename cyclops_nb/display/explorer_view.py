@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExplorerView"]
 
-_FEWEST, _MOST = 4, 14
+_FEWEST, _MOST = 2, 10
 """Branches that are seen without scrolling."""
 _COMPARE, _USAGE = 1, 2
 
@@ -71,7 +71,7 @@ class ExplorerView:
         self._input = ipywidgets.Textarea(
             placeholder="Ask something in this branch", rows=3, layout=looks.wide, continuous_update=False
         )
-        self._tree = ipywidgets.Select(options=[], rows=_FEWEST, layout=ipywidgets.Layout(margin="0", width="100%"))
+        self._tree = ipywidgets.Select(options=[], rows=_FEWEST, layout=looks.wide)
         self._tree.observe(self._picked, "value")
         self._compared = BranchComparison(looks, self._branches, self._compare)
         self._place = ipywidgets.VBox([], layout=looks.wide)
@@ -96,26 +96,23 @@ class ExplorerView:
         refresh = self._button(
             "Refresh", "Show what other cells and other programs have changed", self._explorer.refresh
         )
-        self._bars = [
-            ipywidgets.HBox([rename, delete], layout=looks.bar),
-            ipywidgets.HBox([self._send, refresh, kept], layout=looks.bar),
-        ]
-        side = ipywidgets.VBox(
-            [self._tree, self._bars[0], self._place],
-            layout=ipywidgets.Layout(flex="1 1 22em", margin="0 12px 8px 0", max_width="34em", min_width="0"),
+        talk = ipywidgets.VBox(
+            [
+                self._rows.box,
+                self._live,
+                self._input,
+                ipywidgets.HBox([self._send, refresh, kept], layout=looks.bar),
+                self._code,
+            ],
+            layout=looks.wide,
         )
-        talk = ipywidgets.VBox([self._rows.box, self._live, self._input, self._bars[1], self._code], layout=looks.wide)
         self._tab.children = (talk, self._compared.box, self._usage)
         self._tab.titles = ("Conversation", "Compare", "Usage")
         self._tab.observe(lambda _: self.draw(), "selected_index")
-        main = ipywidgets.VBox(
-            [self._head, self._status, self._tab],
-            layout=ipywidgets.Layout(flex="4 1 30em", margin="0", min_width="0"),
-        )
-        both = ipywidgets.HBox([side, main], layout=ipywidgets.Layout(flex_flow="row wrap", margin="0"))
-        own = [side.layout, main.layout, both.layout]
-        self._boxes = [side, talk, main, both, *own, *(rename, delete, kept, refresh, self._send)]
-        return ipywidgets.VBox([looks.sheet, both], layout=looks.wide)
+        bar = ipywidgets.HBox([rename, delete], layout=looks.bar)
+        self._own = [*talk.children, talk, bar, rename, delete, refresh, kept, self._send]
+        parts = [looks.sheet, self._tree, bar, self._place, self._head, self._status, self._tab]
+        return ipywidgets.VBox(parts, layout=ipywidgets.Layout(margin="0", max_width="66em", width="auto"))
 
     def mimebundle(self) -> dict[str, Any]:
         """Return what a front end needs to show this."""
@@ -319,7 +316,7 @@ class ExplorerView:
             self._drop_question()
             looks = self._looks
             parts = [self._head, self._status, self._code, self._usage, self._live, self._input, self._input.style]
-            parts += [self._tree, self._tree.style, self._tree.layout, self._place, self._tab, self._root]
-            parts += [*self._bars, *self._boxes, *self._rows.widgets(), *self._compared.widgets(), *looks.widgets()]
+            parts += [self._tree, self._tree.style, self._place, self._tab, self._root, self._root.layout]
+            parts += [*self._own, *self._rows.widgets(), *self._compared.widgets(), *looks.widgets()]
             for widget in parts:
                 widget.close()
