@@ -152,10 +152,11 @@ def explored(browser: Any, folder: Path) -> None:
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cells = [new_code_cell(EXPLORED.strip()), new_code_cell("explorer")]
     nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / "explored.ipynb")
-    with Lab(folder, "--LabApp.news_url=None") as address:
+    with Lab(folder) as address:
         page = open_notebook(browser, address, "explored.ipynb", viewport={"width": WIDTH, "height": 1800})
         page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
         run_all(page)
+        page.get_by_role("button", name="No", exact=True).click()  # no news, please
         cell(page, 1).get_by_role("button", name="Send").wait_for()
         cell(page, 1).get_by_text("wood stove").first.wait_for(state="attached")
         save("explorer", cell(page, 1).screenshot())

@@ -97,12 +97,13 @@ def outputs(notebook):
 
 _CHANCE = re.compile(
     r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00)?|"
-    r"(?:<|&lt;)?(?:\d+ min )?\d+(?:\.\d+)? s\b(?: \([+−][^)]* s\))?|(?<=\"duration\": )[\d.e-]+|(?<![$\w.])\d+\.\d{3,}(?:e-\d+)?"
+    r"(?:<|&lt;)?(?:\d+ min )?\d+(?:\.\d+)? s\b(?: \([+−][^)]* s\))?|(?<=\"duration\": )[\d.e-]+|(?<![$\w.])\d+\.\d{3,}(?:e-\d+)?|"
+    r"(?<![$\w.])\d[\d,]*\.\d(?![\d%])(?: \([+−][\d,.]+\))?"
 )
 
 
 def steady(shown):
-    """Return outputs as texts without what differs from run to run: random ids, moments, durations and how they differ, and widths."""
+    """Return outputs as texts without what differs from run to run: random ids, moments, durations, speeds and how they differ, and widths."""
     return [re.sub(" +", " ", _CHANCE.sub("~", json.dumps(cell, indent=1, ensure_ascii=False))) for cell in shown]
 
 

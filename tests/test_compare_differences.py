@@ -99,7 +99,7 @@ class TestMarks:
         """A call of the same tool shows which argument is another one."""
         first, second = called("sky", "blue"), called("sea", "blue")
         page, _ = shown(compare(*branches([*first, AssistantMessage("a")], [*second, AssistantMessage("b")])))
-        assert 'tool calls differ from A call: look(at="[removed: sky] [added: sea] ")' in page.text
+        assert 'tool calls differ from A call: look(at="[removed: sky] [added: sea]")' in page.text
 
     def test_name_another_tool(self):
         """Two calls that have nothing in common are both named."""

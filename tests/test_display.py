@@ -760,7 +760,7 @@ def shown_of(value):
 class TestStyle:
     """The style sheet that each output carries."""
 
-    STYLES = (("base",), ("base", "transcript"), ("base", "transcript", "comparison"))
+    STYLES = (("base",), ("base", "transcript"), ("base", "transcript", "comparison"), ("base", "tree"))
 
     @pytest.mark.parametrize("names", STYLES)
     def test_wide_tables_scroll_in_sight(self, names):

@@ -96,8 +96,8 @@ class TestLook:
         """From the message where it was forked; those of later forks stand above, and no line crosses another."""
         page, _ = shown(tree(*grown()))
         lines = [path["d"] for path in page.tags("path")]
-        assert lines[0] == "M40 13V26M72 13V26M8 13H104"
-        assert lines[1].startswith("M40 0V26M72 0V13")
+        assert lines[0] == "M40 13V28M72 13V28M8 13H104"
+        assert lines[1].startswith("M40 -2V28M72 -2V")
         assert all(picture["aria-hidden"] == "true" for picture in page.tags("svg"))
 
     def test_marks_the_current_session(self):

@@ -27,6 +27,8 @@ _DEEPEST = 12
 _EDGE = 8
 _HEIGHT = 26
 _MIDDLE = _HEIGHT // 2
+_TOP, _BOTTOM = -2, _HEIGHT + 2
+"""Lines reach into the rows above and below, which a font may make a little higher."""
 _WIDTH = 224
 _STEP = 16
 """Pixels between two messages while there is room for that."""
@@ -107,13 +109,13 @@ class _Graph:
     def _lines(self, place: int) -> Iterator[str]:
         lane = self._lanes[place]
         start, end = self._x(lane.start), self._x(lane.end)
-        yield from (f"M{x} 0V{_HEIGHT}" for x in sorted(self._passing[place]))
-        yield from (f"M{x} {_MIDDLE}V{_HEIGHT}" for x in sorted({self._x(fork) for fork in self._forks[place]}))
+        yield from (f"M{x} {_TOP}V{_BOTTOM}" for x in sorted(self._passing[place]))
+        yield from (f"M{x} {_MIDDLE}V{_BOTTOM}" for x in sorted({self._x(fork) for fork in self._forks[place]}))
         if lane.parent is None:
             yield f"M{start} {_MIDDLE}H{end}"
         else:
             bend = min(_BEND, max(end - start, 0))
-            yield f"M{start} 0V{_MIDDLE - bend}Q{start} {_MIDDLE} {start + bend} {_MIDDLE}H{end}"
+            yield f"M{start} {_TOP}V{_MIDDLE - bend}Q{start} {_MIDDLE} {start + bend} {_MIDDLE}H{end}"
 
     def _dots(self, place: int) -> Iterator[Markup]:
         lane, branch = self._lanes[place], self._branches[place]
@@ -160,7 +162,7 @@ def _together(branches: Sequence[TreeBranch]) -> str:
 def _table(branches: Sequence[TreeBranch]) -> Markup:
     graph = _Graph(branches)
     has_own = any(branch.own is not None and branch.parent is not None for branch in branches)
-    names = (*_NAMES, *(["cost since the fork"] if has_own else []))
+    names = (*_NAMES, *(["since the fork"] if has_own else []))
     header = join(cell(name, kind="column", is_number=place > 1) for place, name in enumerate(names))
     rows = []
     for place, branch in enumerate(branches):

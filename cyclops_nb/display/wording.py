@@ -67,14 +67,15 @@ def changes(old: str, new: str, *, least_alike: float = _LEAST_ALIKE) -> Markup 
             parts.append(_unchanged(after[head + k : head + m], is_first=False, is_last=False))
             continue
         gone, come = "".join(before[head + i : head + j]), "".join(after[head + k : head + m])
-        parts += [_marked(_GONE, gone), _marked(_COME, come)]
+        parts += [_marked(_GONE, gone, apart=bool(come)), _marked(_COME, come)]
     parts.append(_unchanged(after[len(after) - tail :], is_first=False, is_last=True))
     return fragment('<div class="cy-changes">{}</div>', join(parts))
 
 
-def _marked(template: str, words: str) -> Markup:
+def _marked(template: str, words: str, *, apart: bool = False) -> Markup:
+    """Return words as removed or added, the blanks behind them outside of the mark; a blank in any case if `apart`."""
     inner = words.rstrip() or words
-    return fragment(template, inner, words[len(inner) :] or " ") if words else Markup("")
+    return fragment(template, inner, words[len(inner) :] or (" " if apart else "")) if words else Markup("")
 
 
 def _alike(was: Sequence[str], now: Sequence[str]) -> int:
