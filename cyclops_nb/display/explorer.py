@@ -81,7 +81,8 @@ class Explorer(Displayable):
     @property
     def run(self) -> RunHandle | None:
         """The run of the current branch that was begun here and goes on."""
-        return self._runs.of(self.branches.current)
+        handle = self._runs.of(self.branches.current)
+        return None if handle is None or handle.done else handle
 
     @property
     def session(self) -> Session:

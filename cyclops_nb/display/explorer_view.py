@@ -62,7 +62,7 @@ class ExplorerView:
         self._asked_at: MessageRow | None = None
         self._problem = ""
         self._followed: dict[str, FollowedRun] = {}
-        """The runs that are shown while they go on, by the id of the session."""
+        """The runs that are shown while they go on, by their ids."""
         self._shown_branch = ""
         looks = self._looks
         self._head, self._status, self._code, self._usage = (looks.html() for _ in range(4))
@@ -294,18 +294,17 @@ class ExplorerView:
 
     def _draw_live(self, run: RunHandle | None) -> None:
         """Show the run of the current branch while it goes on."""
-        current = self._branches.current
-        if run is not None and current not in self._followed:
-            self._followed[current] = FollowedRun(run, lambda: self._run_ended(current))
-        shown = self._followed.get(current)
-        children = () if shown is None else (shown.box,)
+        if run is not None and run.id not in self._followed:
+            name = run.id
+            self._followed[name] = FollowedRun(run, lambda: self._run_ended(name))
+        children = () if run is None else (self._followed[run.id].box,)
         if self._live.children != children:
             self._live.children = children
 
-    def _run_ended(self, session_id: str) -> None:
-        with self._explorer.lock, self._lock:
-            run = self._followed.pop(session_id, None)
+    def _run_ended(self, name: str) -> None:
         self.draw()
+        with self._explorer.lock, self._lock:
+            run = self._followed.pop(name, None)
         if run is not None:
             run.close()
 
