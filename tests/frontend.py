@@ -103,7 +103,7 @@ class FrontEnd:
         layout = self.widgets.get(state["layout"].removeprefix("IPY_MODEL_"), {})
         if layout.get("display") == "none":
             return
-        if isinstance(state.get("value"), str):
+        if "value" in state:
             yield state["value"]
         for child in state.get("children", ()):
             yield from self._html(child.removeprefix("IPY_MODEL_"))
