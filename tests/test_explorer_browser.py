@@ -263,6 +263,7 @@ class TestExplorer:
             one.see("About Rome: take the train.")
             assert page.get_by_text("model not found").count() == 0
             shown = page.locator(".jp-NotebookPanel .jp-Cell").nth(1).locator(".jp-Cell-outputArea")
+            shown.get_by_text("Comparison of 2 conversations").wait_for(timeout=WAIT)
             assert "Venice" in shown.inner_text()
             one.picture("reopened")
             page.close()
