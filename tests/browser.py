@@ -29,15 +29,15 @@ ALL_HAVE_RUN = """
 
 
 @contextlib.contextmanager
-def chromium():
-    """Debian's Chromium, with nothing that calls out on its own."""
+def chromium(*options):
+    """Debian's Chromium, with nothing that calls out on its own, and with further options."""
     from playwright.sync_api import sync_playwright
 
     SCREENSHOTS.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", *options],
         )
         yield browser
         browser.close()

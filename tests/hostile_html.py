@@ -252,7 +252,7 @@ SPELLINGS = (
     "vbscript:RUN",
     "livescript:RUN",
     "data:text/html,<script>opener.RUN</script>",
-    "DATA:text/html;base64,PHNjcmlwdD5zdHJ1Y2soMSk8L3NjcmlwdD4=",
+    "DATA:text/html;charset=x,<script>opener.RUN</script>",
     "data:image/svg+xml,<svg onload=RUN xmlns='http://www.w3.org/2000/svg'/>",
     "blob:WEB",
     "filesystem:WEB",

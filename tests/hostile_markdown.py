@@ -9,7 +9,7 @@ MARKDOWN = {
     "Markdown link": (
         "[x](javascript:RUN)",
         *(f"[x]({spelling})" for spelling in SPELLINGS[1:]),
-        *(f"[x](<{spelling}>)" for spelling in SPELLINGS[:16]),
+        *(f"[x](<{spelling}>)" for spelling in SPELLINGS[:6]),
         "[x](javascript:RUN 'title')",
         "[x](java\\script:RUN)",
         "[x](  javascript:RUN  )",
@@ -118,7 +118,7 @@ MARKDOWN = {
         "$\\style{position:fixed;inset:0;--struck:NUM}{x}$",
         "$\\class{neighbour struckNUM}{x}$",
         "$\\cssId{struckNUM}{x}$",
-        "$\\data{commandlinker-command=struck:run}{x}$",
+        "$\\data{struck=NUM}{x}$",
         "$\\require{html}\\href{javascript:RUN}{x}$",
         "$\\unicode{x3c}\\text{<img src=x onerror=RUN>}$",
         "$x<img src=x onerror=RUN>$",

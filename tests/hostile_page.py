@@ -1,0 +1,247 @@
+"""A page of JupyterLab in which outputs are shown by the hundred, and everything is noticed that one of them does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import nbformat
+from browser import SECONDS, Lab, chromium, open_notebook
+from pages import ATTRIBUTES, PLAIN
+
+_NUMBER = re.compile(r"(?<!\d)[1-9]\d{6}(?!\d)")
+_ADDED = {"target", "data-jupyter-id", "dir", "data-markdown-id", "lang"}
+"""Attributes that JupyterLab adds."""
+
+WATCH = """
+() => {
+  window.struckList = [];
+  if (window !== window.top) return;
+  addEventListener("click", (event) => {   // behind all others: what would open is looked at, not opened
+    const link = event.target.closest?.("a[href]");
+    if (link && /^(https?|mailto):$/.test(link.protocol)) event.preventDefault();
+  });
+}
+"""
+SETUP = """
+([elements, attributes]) => {
+  const book = jupyterapp.shell.currentWidget.content;
+  const area = book.widgets[1].outputArea;
+  const page = {book, area, elements: new Set(elements), attributes: new Set(attributes)};
+  window.harness = page;
+  jupyterapp.commands.addCommand("struck:run", {execute: (given) => window.struck(given.number)});
+
+  page.render = async (outputs, isObeyed) => {
+    const made = outputs.map(([kind, source]) => {
+      const renderer = book.rendermime.createRenderer(kind);
+      area.layout.addWidget(renderer);
+      const trusted = isObeyed ?? kind !== "text/markdown";
+      return renderer.renderModel(book.rendermime.createModel({data: {[kind]: source}, trusted}));
+    });
+    await Promise.all(made);
+    await book.rendermime.latexTypesetter?.typeset(area.node);
+    await page.frames();
+  };
+  page.frames = async () => {
+    for (let turn = 0; turn < 2; turn++) await new Promise(requestAnimationFrame);
+    await new Promise((resolve) => setTimeout(resolve));
+  };
+  page.clear = async () => {
+    while (area.layout.widgets.length) area.layout.widgets[0].dispose();
+    document.activeElement?.blur();
+    await page.frames();
+  };
+
+  page.outside = () => {
+    const facts = {
+      title: document.title, base: document.baseURI, forms: document.forms.length, body: typeof document.body.nodeName,
+      children: document.body.children.length, theme: document.body.dataset.jpThemeName,
+      functions: typeof document.getElementById + typeof document.cookie + String(document.currentScript),
+      cookie: document.cookie.includes("struck"), sidebars: document.querySelectorAll(".jp-mod-active").length,
+    };
+    for (const name of ["#jp-top-panel", "#jp-menu-panel", ".jp-NotebookPanel-toolbar", "#jp-main-statusbar", ".neighbour"]) {
+      const node = document.querySelector(name), style = getComputedStyle(node), box = node.getBoundingClientRect();
+      const looks = ["display", "visibility", "opacity", "color", "backgroundImage", "position", "cursor", "fontFamily",
+                     "animationName", "--struck"].map((key) => style[key] ?? style.getPropertyValue(key));
+      const above = [0.1, 0.5, 0.9].map((part) => document.elementFromPoint(box.x + part * box.width, box.y + box.height / 2));
+      facts[name] = JSON.stringify([looks, box.width, box.height, style.getPropertyValue("--struck")]);
+      facts[`above ${name}`] = above.filter((found) => found && page.area.node.contains(found))
+        .map((found) => found.outerHTML.slice(0, 200)).join();
+    }
+    return facts;
+  };
+
+  // whatever can be reached with a mouse or a keyboard is, and folds are opened
+  page.provoke = async () => {
+    for (const node of area.node.querySelectorAll("details")) node.open = true;
+    for (const node of area.node.querySelectorAll("*")) {
+      if (!node.attributes.length || node.closest("mjx-container:not(:has(a, [href], [onclick]))")) continue;
+      if ([...node.attributes].every(({name}) => name === "class" || name === "style")) continue;
+      for (const name of ["mouseover", "mouseenter"]) node.dispatchEvent(new MouseEvent(name, {bubbles: true}));
+      node.focus?.({preventScroll: true});
+      node.click ? node.click() : node.dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}));
+    }
+    await page.frames();
+  };
+
+  // beside what is done: what could do something, by what there is no list of
+  page.suspects = () => {
+    const found = [];
+    for (const node of area.node.querySelectorAll("*")) {
+      const name = node.localName;
+      const say = (what) => found.push(`${what}: ${node.outerHTML.slice(0, 300)}`);
+      for (const {name: key, value} of node.attributes)
+        if (/^(id|name)$/.test(key) && /struck/.test(value)) say("a name");
+      if (node.closest("mjx-container")) {
+        if (name === "a" || node.href || /struck|neighbour/.test(`${node.className} ${node.id}`)
+            || [...node.attributes].some(({name, value}) => /^on|^data-(?!mml|latex|c$|variant|texclass|mjx|semantic|speech)/.test(name)
+               || name === "style" && /struck|fixed|url/.test(value))) say("in a formula");
+        continue;
+      }
+      if (!page.elements.has(name) && !name.startsWith("mjx-")) say("an element");
+      for (const {name: key} of node.attributes) if (!page.attributes.has(key)) say(`attribute ${key}`);
+      if (name === "a" && node.hasAttribute("href")) {
+        const isHere = node.getAttribute("href").startsWith("#");
+        if (!isHere && !/^(https?|mailto):$/.test(node.protocol)) say("an address");
+        if (!isHere && node.target && !/noopener/.test(node.rel)) say("an opener");
+      }
+      if (name === "img" && !/^data:image\\/(png|jpeg|gif|webp);base64,/.test(node.src)) say("an image");
+      if (name === "style" && /url|@import/i.test(node.textContent)) say("a style sheet");
+    }
+    return found;
+  };
+}
+"""
+
+
+class Listener:
+    """A server for all hosts but that of JupyterLab; it keeps what is asked of it, and answers nothing."""
+
+    def __enter__(self):
+        heard = self.heard = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                heard.append(f"{self.headers['Host']}{self.path}")
+                self.send_response(204)
+                self.end_headers()
+
+            do_POST = do_HEAD = do_OPTIONS = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+        self.port = self._server.server_port
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class HostilePage:
+    """A notebook in JupyterLab; `look` shows outputs and returns what they did."""
+
+    def __init__(self, browser, address, listener):
+        self._browser, self._address, self._listener = browser, address, listener
+        self._noticed = []
+        self.open()
+
+    def open(self):
+        """Open a page anew, which knows nothing of what was before."""
+        context = self._browser.new_context(viewport={"width": 1200, "height": 900}, service_workers="block")
+        context.expose_binding("struck", lambda _source, number: self._noticed.append(f"ran {number}"))
+        context.add_init_script(f"({WATCH})()")
+        context.on("request", self._on_request)
+        context.on("page", lambda page: self._on_page(page))
+        self.page = None
+        self.page = open_notebook(context, self._address, "hostile.ipynb")
+        self.page.wait_for_selector(".neighbour mjx-container", timeout=SECONDS * 1000)
+        self.page.on("dialog", self._on_dialog)
+        self.page.on("websocket", lambda socket: self._on_address(socket.url))
+        self.page.on("framenavigated", lambda frame: self._noticed.append(f"went to {frame.url}"))
+        self.page.on("download", lambda download: self._noticed.append(f"downloads {download.url}"))
+        self.page.evaluate(SETUP, [[*PLAIN], [*ATTRIBUTES, *_ADDED]])
+
+    def close(self):
+        """Close the page."""
+        self.page.context.close()
+
+    def _on_request(self, request):
+        self._on_address(request.url)
+
+    def _on_page(self, page):
+        if self.page is not None:
+            self._noticed.append(f"opens {page.url}")
+            page.close()
+
+    def _on_dialog(self, dialog):
+        self._noticed.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def _on_address(self, url):
+        if "struck" in url or url.startswith(("http", "ws")) and urlsplit(url).netloc != urlsplit(self._address).netloc:
+            self._noticed.append(f"asks for {url}")
+
+    def look(self, outputs, *, is_obeyed=None):
+        """Show pairs of media type and source, click on what can be clicked, and return all that was noticed.
+
+        Parameters
+        ----------
+        outputs : list of pairs
+            What is shown.
+        is_obeyed : bool, optional
+            Whether JupyterLab trusts it; by default all but Markdown, as it does.
+        """
+        self._noticed.clear()
+        self._listener.heard.clear()
+        before = self.page.evaluate("harness.outside()")
+        self.page.evaluate("([outputs, isObeyed]) => harness.render(outputs, isObeyed)", [outputs, is_obeyed])
+        after = self.page.evaluate("harness.outside()")
+        suspects = self.page.evaluate("harness.suspects()")
+        self.page.evaluate("harness.provoke()")
+        clicked = self.page.evaluate("harness.outside()")
+        self.page.evaluate("harness.clear()")
+        changes = [f"changed {name}: {state[name]}" for state in (after, clicked) for name in before if state[name] != before[name]]
+        heard = [f"called {path}" for path in self._listener.heard]
+        return Findings([*self._noticed, *heard, *changes], suspects)
+
+    def count(self):
+        """Return how many elements the outputs have."""
+        return self.page.evaluate("harness.area.node.querySelectorAll('*').length")
+
+
+class Findings:
+    """What outputs did, and what in them could do something."""
+
+    def __init__(self, deeds, suspects):
+        self.deeds, self.suspects = list(dict.fromkeys(deeds)), suspects
+
+    def of(self, pairs):
+        """Return all of it in words, with the pairs that it comes from."""
+        words = [*self.deeds, *self.suspects]
+        known = [[pairs[number] for number in map(int, _NUMBER.findall(said)) if number in pairs] for said in words]
+        return [f"{said}\n    {pair}" for said, pair in zip(words, known, strict=True)]
+
+
+@contextlib.contextmanager
+def hostile_page(folder):
+    """Give a page of JupyterLab whose browser takes every other host for a `Listener`."""
+    cells = [nbformat.v4.new_markdown_cell('<span class="neighbour">Untouched $x$</span>'), nbformat.v4.new_code_cell("")]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    (folder / "hostile.ipynb").write_text(json.dumps(nbformat.v4.new_notebook(cells=cells, metadata=kernel)), "utf-8")
+    with Listener() as listener, Lab(folder) as address:
+        rules = f"--host-resolver-rules=MAP * 127.0.0.1:{listener.port}, EXCLUDE 127.0.0.1"
+        with chromium(rules) as browser:
+            page = HostilePage(browser, address, listener)
+            yield page
+            page.close()
