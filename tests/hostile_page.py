@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import nbformat
-from browser import SECONDS, Lab, chromium, open_notebook
+from browser import SECONDS, Lab, chromium, show_notebook
 from pages import ATTRIBUTES, PLAIN
 
 _NUMBER = re.compile(r"(?<!\d)[1-9]\d{6}(?!\d)")
@@ -23,7 +23,10 @@ WATCH = """
   if (window !== window.top) return;
   addEventListener("click", (event) => {   // behind all others: what would open is looked at, not opened
     const link = event.target.closest?.("a[href]");
-    if (link && /^(https?|mailto):$/.test(link.protocol)) event.preventDefault();
+    if (!link) return;
+    event.preventDefault();
+    if (/^(https?|mailto):$/.test(link.protocol)) return;
+    if (!link.getAttribute("href").startsWith("#")) window.struck(`by a click on ${link.outerHTML}`);
   });
 }
 """
@@ -34,6 +37,10 @@ SETUP = """
   const page = {book, area, elements: new Set(elements), attributes: new Set(attributes)};
   window.harness = page;
   jupyterapp.commands.addCommand("struck:run", {execute: (given) => window.struck(given.number)});
+
+  // a form may have taken the names of these
+  const names = (node) => Element.prototype.getAttributeNames.call(node);
+  const value = (node, name) => Element.prototype.getAttribute.call(node, name);
 
   page.render = async (outputs, isObeyed) => {
     const made = outputs.map(([kind, source]) => {
@@ -61,7 +68,7 @@ SETUP = """
       title: document.title, base: document.baseURI, forms: document.forms.length, body: typeof document.body.nodeName,
       children: document.body.children.length, theme: document.body.dataset.jpThemeName,
       functions: typeof document.getElementById + typeof document.cookie + String(document.currentScript),
-      cookie: document.cookie.includes("struck"), sidebars: document.querySelectorAll(".jp-mod-active").length,
+      cookie: document.cookie.includes("struck"),
     };
     for (const name of ["#jp-top-panel", "#jp-menu-panel", ".jp-NotebookPanel-toolbar", "#jp-main-statusbar", ".neighbour"]) {
       const node = document.querySelector(name), style = getComputedStyle(node), box = node.getBoundingClientRect();
@@ -79,11 +86,10 @@ SETUP = """
   page.provoke = async () => {
     for (const node of area.node.querySelectorAll("details")) node.open = true;
     for (const node of area.node.querySelectorAll("*")) {
-      if (!node.attributes.length || node.closest("mjx-container:not(:has(a, [href], [onclick]))")) continue;
-      if ([...node.attributes].every(({name}) => name === "class" || name === "style")) continue;
+      if (names(node).every((name) => name === "class" || name === "style")) continue;
       for (const name of ["mouseover", "mouseenter"]) node.dispatchEvent(new MouseEvent(name, {bubbles: true}));
-      node.focus?.({preventScroll: true});
-      node.click ? node.click() : node.dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}));
+      if (node instanceof HTMLElement) HTMLElement.prototype.focus.call(node, {preventScroll: true});
+      node instanceof HTMLElement ? HTMLElement.prototype.click.call(node) : node.dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}));
     }
     await page.frames();
   };
@@ -93,17 +99,17 @@ SETUP = """
     const found = [];
     for (const node of area.node.querySelectorAll("*")) {
       const name = node.localName;
+      if (node.classList.contains("lm-Widget")) continue;
       const say = (what) => found.push(`${what}: ${node.outerHTML.slice(0, 300)}`);
-      for (const {name: key, value} of node.attributes)
-        if (/^(id|name)$/.test(key) && /struck/.test(value)) say("a name");
+      if (/struck/.test(`${value(node, "id")} ${value(node, "name")}`)) say("a name");
       if (node.closest("mjx-container")) {
         if (name === "a" || node.href || /struck|neighbour/.test(`${node.className} ${node.id}`)
-            || [...node.attributes].some(({name, value}) => /^on|^data-(?!mml|latex|c$|variant|texclass|mjx|semantic|speech)/.test(name)
-               || name === "style" && /struck|fixed|url/.test(value))) say("in a formula");
+            || names(node).some((key) => /^on|^data-(?!mml|latex|c$|variant|texclass|mjx|semantic|speech)/.test(key)
+               || key === "style" && /struck|fixed|url/.test(value(node, key)))) say("in a formula");
         continue;
       }
       if (!page.elements.has(name) && !name.startsWith("mjx-")) say("an element");
-      for (const {name: key} of node.attributes) if (!page.attributes.has(key)) say(`attribute ${key}`);
+      for (const key of names(node)) if (!page.attributes.has(key)) say(`attribute ${key}`);
       if (name === "a" && node.hasAttribute("href")) {
         const isHere = node.getAttribute("href").startsWith("#");
         if (!isHere && !/^(https?|mailto):$/.test(node.protocol)) say("an address");
@@ -125,6 +131,8 @@ class Listener:
         heard = self.heard = []
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = 1  # of a connection that asks for nothing
+
             def do_GET(self):
                 heard.append(f"{self.headers['Host']}{self.path}")
                 self.send_response(204)
@@ -136,7 +144,6 @@ class Listener:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = False
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
         self.port = self._server.server_port
@@ -154,6 +161,7 @@ class HostilePage:
     def __init__(self, browser, address, listener):
         self._browser, self._address, self._listener = browser, address, listener
         self._noticed = []
+        self.page = None
         self.open()
 
     def open(self):
@@ -162,10 +170,10 @@ class HostilePage:
         context.expose_binding("struck", lambda _source, number: self._noticed.append(f"ran {number}"))
         context.add_init_script(f"({WATCH})()")
         context.on("request", self._on_request)
-        context.on("page", lambda page: self._on_page(page))
-        self.page = None
-        self.page = open_notebook(context, self._address, "hostile.ipynb")
+        self.page = context.new_page()
+        show_notebook(self.page, self._address, "hostile.ipynb")
         self.page.wait_for_selector(".neighbour mjx-container", timeout=SECONDS * 1000)
+        context.on("page", self._on_page)
         self.page.on("dialog", self._on_dialog)
         self.page.on("websocket", lambda socket: self._on_address(socket.url))
         self.page.on("framenavigated", lambda frame: self._noticed.append(f"went to {frame.url}"))
@@ -180,9 +188,8 @@ class HostilePage:
         self._on_address(request.url)
 
     def _on_page(self, page):
-        if self.page is not None:
-            self._noticed.append(f"opens {page.url}")
-            page.close()
+        self._noticed.append(f"opens {page.url}")
+        page.close()
 
     def _on_dialog(self, dialog):
         self._noticed.append(f"dialog {dialog.message}")

@@ -27,3 +27,9 @@ class TestHarness:
         findings = page.look([(media_type, numbered(FIRST[kind], 1234567))], is_obeyed=True)
         print(kind, findings.deeds, findings.suspects)
         assert findings.deeds
+
+    def test_try_all(self, page):
+        for kind, text in PAYLOADS[150:]:
+            media_type = "text/markdown" if "Markdown" in kind else "text/html"
+            findings = page.look([(media_type, numbered(text, 1234567))], is_obeyed=True)
+            if not findings.deeds: print("UNNOTICED", kind, ascii(text), len(findings.suspects))
