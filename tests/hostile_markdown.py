@@ -110,6 +110,7 @@ MARKDOWN = {
         "   ```\n    <img src=x onerror=RUN>\n   ```\n<img src=x onerror=RUN>",
     ),
     "LaTeX": (
+        "$\\href{WEB}{x}$",
         "$\\href{javascript:RUN}{x}$",
         "$$\\href{javascript:RUN}{x}$$",
         "\\(\\href{javascript:RUN}{x}\\)",

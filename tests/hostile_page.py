@@ -17,6 +17,9 @@ _NUMBER = re.compile(r"(?<!\d)[1-9]\d{6}(?!\d)")
 _ADDED = {"target", "data-jupyter-id", "dir", "data-markdown-id", "lang"}
 """Attributes that JupyterLab adds."""
 
+CANARY_MARK = "struck('canary')"
+CANARY = f'<img src="x:x" onerror="{CANARY_MARK}">'
+"""Is shown with all outputs, and must be noticed."""
 WATCH = """
 () => {
   window.struckList = [];
@@ -25,8 +28,9 @@ WATCH = """
     const link = event.target.closest?.("a[href]");
     if (!link) return;
     event.preventDefault();
-    if (/^(https?|mailto):$/.test(link.protocol)) return;
-    if (!link.getAttribute("href").startsWith("#")) window.struck(`by a click on ${link.outerHTML}`);
+    if (link.getAttribute("href").startsWith("#")) return;
+    const isSafe = /^(https?|mailto):$/.test(link.protocol) && link.target === "_blank" && /noopener/.test(link.rel);
+    if (!isSafe) window.struck(`by a click on ${link.outerHTML}`);
   });
 }
 """
@@ -101,7 +105,7 @@ SETUP = """
       const name = node.localName;
       if (node.classList.contains("lm-Widget")) continue;
       const say = (what) => found.push(`${what}: ${node.outerHTML.slice(0, 300)}`);
-      if (/struck/.test(`${value(node, "id")} ${value(node, "name")}`)) say("a name");
+      if (!/^h[1-6]$/.test(name) && /struck/.test(`${value(node, "id")} ${value(node, "name")}`)) say("a name");
       if (node.closest("mjx-container")) {
         if (name === "a" || node.href || /struck|neighbour/.test(`${node.className} ${node.id}`)
             || names(node).some((key) => /^on|^data-(?!mml|latex|c$|variant|texclass|mjx|semantic|speech)/.test(key)
@@ -109,7 +113,7 @@ SETUP = """
         continue;
       }
       if (!page.elements.has(name) && !name.startsWith("mjx-")) say("an element");
-      for (const key of names(node)) if (!page.attributes.has(key)) say(`attribute ${key}`);
+      for (const key of names(node)) if (!page.attributes.has(key) && !(key === "id" && /^h[1-6]$/.test(name))) say(`attribute ${key}`);
       if (name === "a" && node.hasAttribute("href")) {
         const isHere = node.getAttribute("href").startsWith("#");
         if (!isHere && !/^(https?|mailto):$/.test(node.protocol)) say("an address");
@@ -209,6 +213,7 @@ class HostilePage:
         is_obeyed : bool, optional
             Whether JupyterLab trusts it; by default all but Markdown, as it does.
         """
+        outputs = [*outputs, ("text/html", CANARY)]
         self._noticed.clear()
         self._listener.heard.clear()
         before = self.page.evaluate("harness.outside()")
@@ -220,12 +225,10 @@ class HostilePage:
         self.page.evaluate("harness.clear()")
         changes = [f"changed {name}: {state[name]}" for state in (after, clicked) for name in before if state[name] != before[name]]
         heard = [f"called {path}" for path in self._listener.heard]
-        return Findings([*self._noticed, *heard, *changes], suspects)
-
-    def count(self):
-        """Return how many elements the outputs have."""
-        return self.page.evaluate("harness.area.node.querySelectorAll('*').length")
-
+        deeds = [*self._noticed, *heard, *changes]
+        assert "ran canary" in deeds, "the page notices nothing any more"
+        deeds = [deed for deed in deeds if deed != "ran canary"]
+        return Findings(deeds, [suspect for suspect in suspects if CANARY_MARK not in suspect])
 
 class Findings:
     """What outputs did, and what in them could do something."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+
 import pytest
-from hostile_fields import PAYLOADS, numbered
+from hostile_fields import PAYLOADS, PLACES, numbered, outputs_of
 from hostile_page import hostile_page
+from nbconvert.filters import markdown2html
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+FIRST = {kind: text for kind, text in reversed(PAYLOADS)}
+AT_ONCE = 4
 
 
 @pytest.fixture(scope="module")
@@ -16,20 +25,46 @@ def page(tmp_path_factory):
         yield page
 
 
-FIRST = {kind: text for kind, text in reversed(PAYLOADS)}
-
-
 class TestHarness:
+    """A watch that sees nothing would find nothing."""
+
     @pytest.mark.parametrize("kind", FIRST)
     def test_notices_what_is_obeyed(self, page, kind):
         """Each kind of payload does something where it is obeyed, and that is noticed."""
         media_type = "text/markdown" if "Markdown" in kind else "text/html"
-        findings = page.look([(media_type, numbered(FIRST[kind], 1234567))], is_obeyed=True)
-        print(kind, findings.deeds, findings.suspects)
+        findings = page.look([(media_type, numbered(FIRST[kind], 1_234_567))], is_obeyed=True)
         assert findings.deeds
 
-    def test_try_all(self, page):
-        for kind, text in PAYLOADS[150:]:
-            media_type = "text/markdown" if "Markdown" in kind else "text/html"
-            findings = page.look([(media_type, numbered(text, 1234567))], is_obeyed=True)
-            if not findings.deeds: print("UNNOTICED", kind, ascii(text), len(findings.suspects))
+    def test_notices_nothing_where_there_is_nothing(self, page):
+        """Harmless HTML is neither a deed nor a suspect."""
+        findings = page.look([("text/html", "<p>1,234,567 &lt;script&gt; $x$</p>"), ("text/markdown", "*x* [y](http://a.example)")])
+        assert not findings.deeds
+        assert not findings.suspects
+
+
+class TestEveryField:
+    """Every payload in every field, in every place that shows it."""
+
+    def test_nothing_does_anything(self, page, capsys):
+        """No script runs, no request leaves, nothing outside the output changes, and nothing is there that could."""
+        pairs, shown, wrong, looked = {}, set(), [], 0
+        begin = time.monotonic()
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            made = pool.map(outputs_of, range(len(PAYLOADS)), chunksize=AT_ONCE)
+            while group := list(islice(made, AT_ONCE)):
+                outputs = [output for some, _ in group for output in some]
+                new = {number: pair for _, more in group for number, pair in more.items()}
+                pairs |= new
+                for output in outputs:
+                    shown.update(output.shown)
+                looked += len(outputs)
+                findings = page.look([(output.media_type, output.source) for output in outputs])
+                wrong += findings.of(pairs)
+                cells = [output.source for output in outputs if output.media_type == "text/markdown"]
+                findings = page.look([("text/html", markdown2html(cell)) for cell in cells])
+                wrong += [f"nbconvert: {said}" for said in findings.of(new)]
+        with capsys.disabled():
+            words = f"{len(shown):,} pairs of payload and field ({len(PAYLOADS)} payloads, {looked:,} outputs)"
+            print(f"\n{words}: {len(wrong)} did something, in {time.monotonic() - begin:.0f} s")
+        assert wrong == []
+        assert {pairs[number].place for number in shown} == set(PLACES)
