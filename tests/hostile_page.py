@@ -29,7 +29,8 @@ WATCH = """
     if (!link) return;
     event.preventDefault();
     if (link.getAttribute("href").startsWith("#")) return;
-    const isSafe = /^(https?|mailto):$/.test(link.protocol) && link.target === "_blank" && /noopener/.test(link.rel);
+    const isPlain = link.closest(".jp-RenderedText") && !/script/.test(link.protocol);
+    const isSafe = (isPlain || /^(https?|mailto):$/.test(link.protocol)) && link.target === "_blank" && /noopener/.test(link.rel);
     if (!isSafe) window.struck(`by a click on ${link.outerHTML}`);
   });
 }
@@ -116,7 +117,8 @@ SETUP = """
       for (const key of names(node)) if (!page.attributes.has(key) && !(key === "id" && /^h[1-6]$/.test(name))) say(`attribute ${key}`);
       if (name === "a" && node.hasAttribute("href")) {
         const isHere = node.getAttribute("href").startsWith("#");
-        if (!isHere && !/^(https?|mailto):$/.test(node.protocol)) say("an address");
+        const isHereOrPlain = isHere || node.closest(".jp-RenderedText");   // JupyterLab itself makes links of those
+        if (!isHereOrPlain && !/^(https?|mailto):$/.test(node.protocol)) say("an address");
         if (!isHere && node.target && !/noopener/.test(node.rel)) say("an opener");
       }
       if (name === "img" && !/^data:image\\/(png|jpeg|gif|webp);base64,/.test(node.src)) say("an image");

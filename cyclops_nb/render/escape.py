@@ -54,6 +54,8 @@ _ACTIVE_ATTRIBUTE = re.compile(
     re.IGNORECASE,
 )
 _NOT_IN_URL = re.compile('[\x00-\x20\x7f-\xa0\\\\"<>`\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
+_HOST = re.compile(r"(?:[\w-]+\.)*[\w-]+\.?|[0-9a-f:.]*:[0-9a-f:.]*", re.IGNORECASE)
+"""What browsers take for a host: what they do not, front ends take for a file beside the notebook."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _IMAGE_STARTS = {
     "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
@@ -289,7 +291,9 @@ def is_safe_url(url: str) -> bool:
         return False
     try:
         parts = urlsplit(url)
-        return bool(parts.hostname) if parts.scheme in ("http", "https") else parts.scheme == "mailto"
+        if parts.scheme not in ("http", "https"):
+            return parts.scheme == "mailto"
+        return bool(_HOST.fullmatch(parts.hostname or "")) and parts.port != -1  # a port that is none raises
     except ValueError:
         return False
 

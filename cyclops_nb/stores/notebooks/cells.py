@@ -29,7 +29,7 @@ from cyclops_nb.render.text import cut, indented_json, left_out, size
 from cyclops_nb.render.words import count, moment, money, seconds, speaker, tokens
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.document import KEY, NAME, VERSION
-from cyclops_nb.stores.notebooks.markdown import fenced, inert, prose_line, source_lines
+from cyclops_nb.stores.notebooks.markdown import address, fenced, inert, prose_line, source_lines
 from cyclops_nb.stores.notebooks.portable import portable
 from cyclops_nb.stores.notebooks.style import Style
 
@@ -270,7 +270,7 @@ def _image_line(number: int, part: ImagePart) -> str:
     if attachment := attachment_of(number, part):
         return f"![image](attachment:{attachment.name})"
     if part.url is not None:
-        return f"*image, not loaded:* {inert(part.url, 300)}"  # a mark behind an address is taken for a part of it
+        return f"*image, not loaded:* {address(part.url)}"  # a mark behind an address is taken for a part of it
     return f"*image, {inert(part.media_type or '', 60)}, {_bytes(part.data or '')}, not shown*"
 
 

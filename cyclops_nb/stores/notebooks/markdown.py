@@ -19,11 +19,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from cyclops_nb.render.escape import is_safe_url
 from cyclops_nb.render.formulas import Formula, formula_at
 from cyclops_nb.render.text import one_line, visible
 from cyclops_nb.stores.notebooks.unseen import marks
 
-__all__ = ["FENCE", "SourceLine", "closes", "fenced", "inert", "less_sign", "prose_line", "source_lines"]
+__all__ = ["FENCE", "SourceLine", "address", "closes", "fenced", "inert", "less_sign", "prose_line", "source_lines"]
 
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
 _SEPARATORS = str.maketrans({mark: f"⟨U+{ord(mark):04X}⟩" for mark in "\u2028\u2029"})  # programs split lines there
@@ -37,6 +38,11 @@ _FENCE_MARKS = re.compile(r"[`~]{3,}")
 _LANGUAGE = re.compile(r"[\w.+#-]+")
 
 _FENCE_LENGTH = 3
+_ADDRESS = re.compile(r"(?i:https?://)[^\s<]{1,300}")  # its host stands at its begin
+_BEHIND_ADDRESS = "?!.,:;*_~'\")]}"
+_DESTINATION = re.compile(r"\(((?:https?://|mailto:|#)[^\s<>)]{0,300})", re.IGNORECASE)
+_LINKED = re.compile(r":(?=//)|(?<=www)\.|@", re.IGNORECASE)
+"""What programs make a link of by itself."""
 _EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # elsewhere it emphasises nothing
 
 _HEADING = re.compile(r"(?P<margin> {0,3})(?:#{1,6}[ \t](?P<text>.*)|=+[ \t]*|-+[ \t]*)")
@@ -44,7 +50,7 @@ _HEADING = re.compile(r"(?P<margin> {0,3})(?:#{1,6}[ \t](?P<text>.*)|=+[ \t]*|-+
 _LIKE_HEADER = re.compile(r"[\W_]*\[[\W_]*\d+[\W_]*\]")
 _BEGIN = 200
 
-_SAFE_ADDRESS = r"(?:https?://|mailto:|\#)"
+_SAFE_ADDRESS = r"(?:https?://|mailto:|\#)"  # of a link; what is behind it is looked at when it is found
 _FORMULA_MARK = re.compile(r"\\\\[(\[]|\\(?:begin|end)\{")
 """What JupyterLab takes for a formula's begin or end, in code as well."""
 _HARMFUL = re.compile(rf"[$<]|!\[|\]\(|\]:|{_FORMULA_MARK.pattern}")
@@ -57,9 +63,10 @@ _TOKEN = re.compile(
     | (?P<math>\$ | \\[(\[] | \\(?:begin|end)\{{)
     | (?P<escape>\\[^\n])
     | (?P<autolink>(?<!<)<https?://[\w./?=&%\#:+,;~@-]+>)
+    | (?P<address>(?<!\w)https?(?=://))
     | (?P<tag><(?=[A-Za-z/!?]))
     | (?P<image>!(?=\[))
-    | (?P<link>\](?=\()(?!\({_SAFE_ADDRESS}))
+    | (?P<link>\](?=\())
     | (?P<definition>^[ \t>]*:(?=[ \t]))
     | (?P<reference>\](?=:)(?!:[ \t]*{_SAFE_ADDRESS}))
     """,
@@ -90,7 +97,20 @@ def inert(text: str, limit: int = 120) -> str:
     >>> inert("<b> *x*")
     '&lt;b&gt; &#42;x&#42;'
     """
-    return _EDGE.sub("&#95;", one_line(text, limit).translate(_ENTITIES))
+    shown = _EDGE.sub("&#95;", one_line(text, limit).translate(_ENTITIES))
+    return _LINKED.sub(lambda found: f"&#{ord(found[0])};", shown)
+
+
+def address(url: str, limit: int = 300) -> str:
+    """Return an address such that programs make a link of it, if it is one that may be clicked and is no longer than that.
+
+    Examples
+    --------
+    >>> address("https://a.example/b"), address("https://a…")
+    ('https://a.example/b', 'https&#58;//a…')
+    """
+    is_link = len(url) <= limit and is_safe_url(url)
+    return inert(url, limit).replace("&#58;//", "://", 1) if is_link else inert(url, limit)
 
 
 def prose_line(text: str) -> str:
@@ -275,6 +295,8 @@ def _prose(text: str, less: str) -> str:
                 done.append(dollar)
             else:
                 done.append(token if token in ("\\(", "\\[") else _BACKSLASH + token[1:])
+        elif kind in ("address", "link"):
+            done.append(_leading(kind, token, text, match.start()))
         elif kind == "escape":
             done.append(_escape(token, text[place : place + 6], dollar, less))
         else:
@@ -302,7 +324,7 @@ def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - on
             return less
         case "image":
             return f"\\{token}"
-        case "link" | "reference":
+        case "reference":
             return f"{token}\\"
         case "definition":
             return token.replace(":", "\\:")
@@ -310,6 +332,18 @@ def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - on
             return token.translate(_ENTITIES)
         case _:
             return token
+
+
+def _leading(kind: str, token: str, text: str, place: int) -> str:
+    """Return what begins an address, or the address of a link: such that it leads nowhere if it is none of the web.
+
+    A program takes ``http://a…`` for a file beside the notebook, and asks its server for it.
+    """
+    if kind == "address":
+        found = _ADDRESS.match(text, place)
+        return token if found and is_safe_url(found[0].rstrip(_BEHIND_ADDRESS)) else f"&#{ord(token[0])};{token[1:]}"
+    found = _DESTINATION.match(text, place + 1)
+    return token if found and (found[1].startswith("#") or is_safe_url(found[1])) else f"{token}\\"
 
 
 def _escape(token: str, following: str, dollar: str, less: str) -> str:
