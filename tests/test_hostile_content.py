@@ -50,7 +50,7 @@ class TestEveryField:
         pairs, shown, wrong, looked = {}, set(), [], 0
         begin = time.monotonic()
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            made = pool.map(outputs_of, range(0, len(PAYLOADS), 10), chunksize=AT_ONCE)
+            made = pool.map(outputs_of, range(330,len(PAYLOADS)), chunksize=AT_ONCE)
             while group := list(islice(made, AT_ONCE)):
                 outputs = [output for some, _ in group for output in some]
                 new = {number: pair for _, more in group for number, pair in more.items()}

@@ -5,8 +5,8 @@ and dollars are taken for formulas, by rules that differ from program to program
 What may be code in one program and text in another is written such that it is harmless as either: as an element with
 entities in it, which looks the same. Fences at the left edge, on which all programs agree, stay as they were written.
 
-What was found by experiment: JupyterLab takes ``\$`` for a dollar first and looks for formulas afterwards, so only a
-dollar in an element of its own stays one. It ends a fence at a line such as a closing fence followed by tildes, where
+What was found by experiment: JupyterLab takes ``\$`` and ``&#36;`` for a dollar first and looks for formulas afterwards,
+so only a dollar in an element of its own stays one, and the same holds for a backslash. It ends a fence at a line such as a closing fence followed by tildes, where
 CommonMark does not. And a bar in a table parts the two ends of what else would be code.
 
 Each line of a text gives one line of source, so that an edit of the source can be followed to the text.
@@ -63,6 +63,7 @@ _TOKEN = re.compile(
     | (?P<math>\$ | \\[(\[] | \\(?:begin|end)\{{)
     | (?P<escape>\\[^\n])
     | (?P<autolink>(?<!<)<https?://[\w./?=&%\#:+,;~@-]+>)
+    | (?P<entity>&(?:\#0*36|\#x0*24|dollar|\#0*92|\#x0*5c|bsol);)
     | (?P<address>(?<!\w)https?(?=://))
     | (?P<tag><(?=[A-Za-z/!?]))
     | (?P<image>!(?=\[))
@@ -79,6 +80,8 @@ _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in "$`*[]\\!|~#"} | {
     ord("<"): "&lt;",
     ord(">"): "&gt;",
 }
+_INERT = _ENTITIES | {ord("$"): _DOLLAR, ord("\\"): _BACKSLASH}
+"""In text, where what entities stand for is looked through for formulas."""
 
 
 class SourceLine(NamedTuple):
@@ -97,7 +100,7 @@ def inert(text: str, limit: int = 120) -> str:
     >>> inert("<b> *x*")
     '&lt;b&gt; &#42;x&#42;'
     """
-    shown = _EDGE.sub("&#95;", one_line(text, limit).translate(_ENTITIES))
+    shown = _EDGE.sub("&#95;", one_line(text, limit).translate(_INERT))
     return _LINKED.sub(lambda found: f"&#{ord(found[0])};", shown)
 
 
@@ -318,6 +321,8 @@ def _not_as_headers(lines: Sequence[str]) -> Iterator[str]:
 
 def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - one line for each kind
     match kind:
+        case "entity":
+            return _DOLLAR if html.unescape(token) == "$" else _BACKSLASH
         case "autolink":
             return token[1:-1]
         case "tag":
