@@ -108,7 +108,8 @@ SETUP = """
       const say = (what) => found.push(`${what}: ${node.outerHTML.slice(0, 300)}`);
       if (!/^h[1-6]$/.test(name) && /struck/.test(`${value(node, "id")} ${value(node, "name")}`)) say("a name");
       if (node.closest("mjx-container")) {
-        if (name === "a" || node.href || /struck|neighbour/.test(`${node.className} ${node.id}`)
+        const leadsOn = node.href && !value(node, "href").startsWith("#");
+        if (leadsOn || /struck|neighbour/.test(`${node.className} ${node.id}`)
             || names(node).some((key) => /^on|^data-(?!mml|latex|c$|variant|texclass|mjx|semantic|speech)/.test(key)
                || key === "style" && /struck|fixed|url/.test(value(node, key)))) say("in a formula");
         continue;
@@ -140,7 +141,8 @@ class Listener:
             timeout = 1  # of a connection that asks for nothing
 
             def do_GET(self):
-                heard.append(f"{self.headers['Host']}{self.path}")
+                if "struck" in (address := f"{self.headers['Host']}{self.path}"):  # a browser has wishes of its own
+                    heard.append(address)
                 self.send_response(204)
                 self.end_headers()
 

@@ -13,10 +13,10 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import get_all_lexers, get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, _TokenType
 
-__all__ = ["CODE_CLASSES", "highlight", "is_language"]
+__all__ = ["CODE_CLASSES", "has_lexer", "highlight", "is_language"]
 
 CODE_CLASSES = {
     "cy-k": "keywords",
@@ -111,6 +111,22 @@ def is_language(name: str) -> bool:
     (True, False)
     """
     return name.lower() in _LANGUAGES or name.lower() in _PLAIN
+
+
+def has_lexer(name: str) -> bool:
+    """Tell whether a word names a language of code, and none of what is drawn, such as ``mermaid``.
+
+    Examples
+    --------
+    >>> has_lexer("C++"), has_lexer("mermaid")
+    (True, False)
+    """
+    return name.lower() in _lexer_names()
+
+
+@lru_cache(maxsize=1)
+def _lexer_names() -> frozenset[str]:
+    return frozenset(alias for _, aliases, *_ in get_all_lexers(plugins=False) for alias in aliases) | _PLAIN
 
 
 @lru_cache(maxsize=len(_LANGUAGES))

@@ -7,7 +7,7 @@ entities in it, which looks the same. Fences at the left edge, on which all prog
 
 What was found by experiment: JupyterLab takes ``\$`` and ``&#36;`` for a dollar first and looks for formulas afterwards,
 so only a dollar in an element of its own stays one, and the same holds for a backslash. It ends a fence at a line such as a closing fence followed by tildes, where
-CommonMark does not. And a bar in a table parts the two ends of what else would be code.
+CommonMark does not. nbconvert puts what stands in a fence named ``mermaid`` into the page as HTML. And a bar in a table parts the two ends of what else would be code.
 
 Each line of a text gives one line of source, so that an edit of the source can be followed to the text.
 """
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from cyclops_nb.render.escape import is_safe_url
 from cyclops_nb.render.formulas import Formula, formula_at
+from cyclops_nb.render.highlight import has_lexer
 from cyclops_nb.render.text import one_line, visible
 from cyclops_nb.stores.notebooks.unseen import marks
 
@@ -63,7 +64,7 @@ _TOKEN = re.compile(
     | (?P<math>\$ | \\[(\[] | \\(?:begin|end)\{{)
     | (?P<escape>\\[^\n])
     | (?P<autolink>(?<!<)<https?://[\w./?=&%\#:+,;~@-]+>)
-    | (?P<entity>&(?:\#0*36|\#x0*24|dollar|\#0*92|\#x0*5c|bsol);)
+    | (?P<entity>&(?:\#0*(?:36|92)(?!\d)|\#x0*(?:24|5c)(?![\da-f])|(?:dollar|bsol)(?=;));?)
     | (?P<address>(?<!\w)https?(?=://))
     | (?P<tag><(?=[A-Za-z/!?]))
     | (?P<image>!(?=\[))
@@ -248,18 +249,22 @@ def _length(lines: Sequence[str], wanted: int) -> int:
 def _fence(lines: Sequence[str], start: int, end: int, fence: str) -> Iterator[tuple[str, bool]]:
     content = lines[start + 1 : end]
     marks = fence[0] * _length(content, len(fence))
-    language = _LANGUAGE.search(lines[start])
-    yield marks + (language[0] if language else ""), True
+    yield marks + _language(lines[start]), True
     yield from ((line, True) for line in content)
     yield marks, end < len(lines)
     if lines[end + 1 : end + 2] not in ([], [""]) and any(_FORMULA_MARK.search(line) for line in content):
         yield "", False  # no formula goes on behind a blank line
 
 
+def _language(line: str) -> str:
+    """Return the language that a fence names, if it is one that programs give colours: they draw others, as HTML."""
+    name = _LANGUAGE.search(line)
+    return name[0] if name and has_lexer(name[0]) else ""
+
+
 def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) -> Iterator[str]:
     margin, fence = opening[1], opening[2]
     content = lines[1:-1] if is_closed else lines[1:]
-    language = _LANGUAGE.search(opening[3])
     # where a fence stands otherwise, programs do not agree on where it ends
     is_plain = _PLAIN_MARGIN.fullmatch(margin) and is_closed and lines[-1].rstrip() == margin + fence
     begin = margin.rstrip() or margin
@@ -267,7 +272,7 @@ def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) ->
         (line.startswith(begin) or not line.strip()) and not _HARMFUL.search(line) and not _FENCE_MARKS.search(line)
         for line in content
     ):
-        yield margin + fence + (language[0] if language else "")
+        yield margin + fence + _language(opening[3])
         yield from lines[1:]
         return
     body = [line[: _margin(line)] + line[_margin(line) :].translate(_ENTITIES) for line in content]
