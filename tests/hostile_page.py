@@ -63,8 +63,7 @@ SETUP = """
     await new Promise((resolve) => setTimeout(resolve));
   };
   page.clear = async () => {
-    while (area.layout.widgets.length) area.layout.widgets[0].dispose();
-    document.activeElement?.blur();
+    for (const widget of [...area.layout.widgets].reverse()) widget.dispose();
     await page.frames();
   };
 
@@ -93,7 +92,8 @@ SETUP = """
     for (const node of area.node.querySelectorAll("*")) {
       if (names(node).every((name) => name === "class" || name === "style")) continue;
       for (const name of ["mouseover", "mouseenter"]) node.dispatchEvent(new MouseEvent(name, {bubbles: true}));
-      if (node instanceof HTMLElement) HTMLElement.prototype.focus.call(node, {preventScroll: true});
+      if (node instanceof HTMLElement && names(node).some((name) => /^on/.test(name)))
+        HTMLElement.prototype.focus.call(node, {preventScroll: true});   // lays out the page each time
       node instanceof HTMLElement ? HTMLElement.prototype.click.call(node) : node.dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true}));
     }
     await page.frames();

@@ -15,7 +15,7 @@ from nbconvert.filters import markdown2html
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 FIRST = {kind: text for kind, text in reversed(PAYLOADS)}
-AT_ONCE = 4
+AT_ONCE = 8
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ class TestEveryField:
         pairs, shown, wrong, looked = {}, set(), [], 0
         begin = time.monotonic()
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            made = pool.map(outputs_of, range(330,len(PAYLOADS)), chunksize=AT_ONCE)
+            made = pool.map(outputs_of, range(len(PAYLOADS)), chunksize=AT_ONCE)
             while group := list(islice(made, AT_ONCE)):
                 outputs = [output for some, _ in group for output in some]
                 new = {number: pair for _, more in group for number, pair in more.items()}
@@ -66,6 +66,5 @@ class TestEveryField:
         with capsys.disabled():
             words = f"{len(shown):,} pairs of payload and field ({len(PAYLOADS)} payloads, {looked:,} outputs)"
             print(f"\n{words}: {len(wrong)} did something, in {time.monotonic() - begin:.0f} s")
-        import pathlib; pathlib.Path("/tmp/w/wrong.txt").write_text("\n".join(map(ascii, wrong)))
-        assert wrong == []
+        assert not wrong, "\n".join(ascii(said) for said in wrong[:50])
         assert {pairs[number].place for number in shown} == set(PLACES)
