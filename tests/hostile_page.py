@@ -26,10 +26,10 @@ WATCH = """
   if (window !== window.top) return;
   addEventListener("click", (event) => {   // behind all others: what would open is looked at, not opened
     const link = event.target.closest?.("a[href]");
-    if (!link) return;
+    if (!link || window.follows) return;
     event.preventDefault();
     if (link.getAttribute("href").startsWith("#")) return;
-    const isPlain = link.closest(".jp-RenderedText") && !/script/.test(link.protocol);
+    const isPlain = link.closest(".jp-RenderedText");   // JupyterLab makes links of what looks like an address
     const isSafe = (isPlain || /^(https?|mailto):$/.test(link.protocol)) && link.target === "_blank" && /noopener/.test(link.rel);
     if (!isSafe) window.struck(`by a click on ${link.outerHTML}`);
   });
@@ -118,7 +118,7 @@ SETUP = """
       for (const key of names(node)) if (!page.attributes.has(key) && !(key === "id" && /^h[1-6]$/.test(name))) say(`attribute ${key}`);
       if (name === "a" && node.hasAttribute("href")) {
         const isHere = node.getAttribute("href").startsWith("#");
-        const isHereOrPlain = isHere || node.closest(".jp-RenderedText");   // JupyterLab itself makes links of those
+        const isHereOrPlain = isHere || node.closest(".jp-RenderedText");
         if (!isHereOrPlain && !/^(https?|mailto):$/.test(node.protocol)) say("an address");
         if (!isHere && node.target && !/noopener/.test(node.rel)) say("an opener");
       }
@@ -227,12 +227,28 @@ class HostilePage:
         self.page.evaluate("harness.provoke()")
         clicked = self.page.evaluate("harness.outside()")
         self.page.evaluate("harness.clear()")
-        changes = [f"changed {name}: {state[name]}" for state in (after, clicked) for name in before if state[name] != before[name]]
+        changes = [
+            f"changed {name}: {state[name]}"
+            for state in (after, clicked)
+            for name in before
+            if state[name] != before[name]
+        ]
         heard = [f"called {path}" for path in self._listener.heard]
         deeds = [*self._noticed, *heard, *changes]
         assert "ran canary" in deeds, "the page notices nothing any more"
         deeds = [deed for deed in deeds if deed != "ran canary"]
         return Findings(deeds, [suspect for suspect in suspects if CANARY_MARK not in suspect])
+
+    def follow(self, output):
+        """Show something, click on the link in it, and return the page that opens, and what was noticed."""
+        self.page.evaluate("output => harness.render([output])", output)
+        self.page.evaluate("window.follows = true")
+        with self.page.context.expect_page() as opened:
+            self.page.locator(".jp-OutputArea a").click()
+        self.page.evaluate("window.follows = false")
+        self.page.evaluate("harness.clear()")
+        return opened.value, list(self._noticed)
+
 
 class Findings:
     """What outputs did, and what in them could do something."""
@@ -250,7 +266,10 @@ class Findings:
 @contextlib.contextmanager
 def hostile_page(folder):
     """Give a page of JupyterLab whose browser takes every other host for a `Listener`."""
-    cells = [nbformat.v4.new_markdown_cell('<span class="neighbour">Untouched $x$</span>'), nbformat.v4.new_code_cell("")]
+    cells = [
+        nbformat.v4.new_markdown_cell('<span class="neighbour">Untouched $x$</span>'),
+        nbformat.v4.new_code_cell(""),
+    ]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     (folder / "hostile.ipynb").write_text(json.dumps(nbformat.v4.new_notebook(cells=cells, metadata=kernel)), "utf-8")
     with Listener() as listener, Lab(folder) as address:

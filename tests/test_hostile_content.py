@@ -37,9 +37,20 @@ class TestHarness:
 
     def test_notices_nothing_where_there_is_nothing(self, page):
         """Harmless HTML is neither a deed nor a suspect."""
-        findings = page.look([("text/html", "<p>1,234,567 &lt;script&gt; $x$</p>"), ("text/markdown", "*x* [y](http://a.example)")])
+        findings = page.look(
+            [("text/html", "<p>1,234,567 &lt;script&gt; $x$</p>"), ("text/markdown", "*x* [y](http://a.example)")]
+        )
         assert not findings.deeds
         assert not findings.suspects
+
+
+class TestLinks:
+    """What happens when one clicks."""
+
+    def test_a_script_in_a_link_that_jupyterlab_makes_runs_nowhere(self, page):
+        """JupyterLab makes links of addresses in plain text, whatever they are; a click on one runs nothing."""
+        _, noticed = page.follow(["text/plain", "javascript://x.example/%0astruck(1)"])
+        assert noticed == ["opens about:blank"]
 
 
 class TestEveryField:

@@ -324,7 +324,10 @@ class TestReadsAsWritten:
     def test_names(self):
         """A name is nothing but text; underscores within a word need no care."""
         assert inert("get_weather_2") == "get_weather_2"
-        assert inert("_x_ <b> `a` $b$ [c]\n#d") == "&#95;x&#95; &lt;b&gt; &#96;a&#96; <span>&#36;</span>b<span>&#36;</span> &#91;c&#93; &#35;d"
+        assert (
+            inert("_x_ <b> `a` $b$ [c]\n#d")
+            == "&#95;x&#95; &lt;b&gt; &#96;a&#96; <span>&#36;</span>b<span>&#36;</span> &#91;c&#93; &#35;d"
+        )
 
 
 class TestWayBack:

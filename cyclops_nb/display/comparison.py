@@ -21,7 +21,7 @@ from cyclops_nb.display.transcript import run_ends
 from cyclops_nb.display.units import Unit, units
 from cyclops_nb.display.wording import changes
 from cyclops_nb.messages import AssistantMessage, UserMessage
-from cyclops_nb.render.escape import fragment, join, label
+from cyclops_nb.render.escape import EMPTY, fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import count, index_range
 
@@ -143,7 +143,7 @@ def _key(unit: Unit, branch: Branch) -> Hashable:
 
 
 def _notices(unit: Unit | None, ends: dict[int, Markup]) -> Markup:
-    return join(ends.get(index, "") for index in unit.indices) if unit else Markup("")
+    return join(ends.get(index, "") for index in unit.indices) if unit else EMPTY
 
 
 def _twin(unit: Unit, branch: Branch) -> Markup:

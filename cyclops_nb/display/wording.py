@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
-from cyclops_nb.render.escape import fragment, join
+from cyclops_nb.render.escape import EMPTY, fragment, join
 
 __all__ = ["changes"]
 
@@ -58,6 +58,6 @@ def changes(old: str, new: str) -> Markup | None:
             parts.append(fragment("{}", "".join(after[k:m])))
             continue
         gone, come = "".join(before[i:j]), "".join(after[k:m])
-        parts.append(fragment("<del>{}</del>", gone) if gone else Markup(""))
-        parts.append(fragment("<ins>{}</ins>", come) if come else Markup(""))
+        parts.append(fragment("<del>{}</del>", gone) if gone else EMPTY)
+        parts.append(fragment("<ins>{}</ins>", come) if come else EMPTY)
     return fragment('<div class="cy-changes">{}</div>', join(parts))

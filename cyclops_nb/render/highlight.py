@@ -16,6 +16,8 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_all_lexers, get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, _TokenType
 
+from cyclops_nb.render.escape import spans
+
 __all__ = ["CODE_CLASSES", "has_lexer", "highlight", "is_language"]
 
 CODE_CLASSES = {
@@ -95,11 +97,11 @@ def highlight(code: str, language: str) -> Markup:
     tokens = list(_lexer(lexer).get_tokens(code))
     if "".join(text for _, text in tokens) != code:  # a lexer drops what it takes for a byte order mark
         return escape(code)
-    pieces: list[str] = []
+    pieces = []
     for name, group in groupby(tokens, key=lambda token: _class(token[0])):
-        text = escape("".join(piece for _, piece in group))
-        pieces.append(f'<span class="{name}">{text}</span>' if name and text.strip() else text)
-    return Markup("").join(map(Markup, pieces))  # each is escaped above
+        text = "".join(piece for _, piece in group)
+        pieces.append((name if text.strip() else "", text))
+    return spans(pieces)
 
 
 def is_language(name: str) -> bool:

@@ -186,7 +186,7 @@ def _row(place: int, run: Run) -> str:
         number(run.steps),
         number(usage.input_tokens if usage else None, complete=is_whole),
         number(usage.output_tokens if usage else None, complete=is_whole),
-        money(cost, complete=is_whole).replace("$", "<span>&#36;</span>"),
+        inert(money(cost, complete=is_whole)),
         seconds(run.duration) if run.duration is not None else "",
         moment(run.started_at).removesuffix(" UTC"),
     )

@@ -19,13 +19,25 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cyclops_nb.render.escape import is_safe_url
+from cyclops_nb.render.urls import is_safe_url
 from cyclops_nb.render.formulas import Formula, formula_at
 from cyclops_nb.render.highlight import has_lexer
 from cyclops_nb.render.text import one_line, visible
 from cyclops_nb.stores.notebooks.unseen import marks
 
-__all__ = ["FENCE", "SourceLine", "address", "closes", "fenced", "inert", "less_sign", "prose_line", "source_lines"]
+__all__ = [
+    "FENCE",
+    "SourceLine",
+    "address",
+    "bold",
+    "closes",
+    "fenced",
+    "folded",
+    "inert",
+    "less_sign",
+    "prose_line",
+    "source_lines",
+]
 
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
 _SEPARATORS = str.maketrans({mark: f"⟨U+{ord(mark):04X}⟩" for mark in "\u2028\u2029"})  # programs split lines there
@@ -81,8 +93,7 @@ _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in "$`*[]\\!|~#"} | {
     ord("<"): "&lt;",
     ord(">"): "&gt;",
 }
-_INERT = _ENTITIES | {ord("$"): _DOLLAR, ord("\\"): _BACKSLASH}
-"""In text, where what entities stand for is looked through for formulas."""
+_INERT = _ENTITIES | {ord("$"): _DOLLAR, ord("\\"): _BACKSLASH}  # of entities front ends would make formulas
 
 
 class SourceLine(NamedTuple):
@@ -106,15 +117,25 @@ def inert(text: str, limit: int = 120) -> str:
 
 
 def address(url: str, limit: int = 300) -> str:
-    """Return an address such that programs make a link of it, if it is one that may be clicked and is no longer than that.
+    """Return an address such that programs make a link of it, if it may be clicked and is no longer than `limit`.
 
     Examples
     --------
     >>> address("https://a.example/b"), address("https://a…")
     ('https://a.example/b', 'https&#58;//a…')
     """
-    is_link = len(url) <= limit and is_safe_url(url)
-    return inert(url, limit).replace("&#58;//", "://", 1) if is_link else inert(url, limit)
+    shown = inert(url, limit)
+    return shown.replace("&#58;//", "://", 1) if len(url) <= limit and is_safe_url(url) else shown
+
+
+def bold(name: str) -> str:
+    """Return a short name in bold, for the summary of a fold, where Markdown means nothing."""
+    return f"<b>{inert(name)}</b>"
+
+
+def folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """Return lines of Markdown in a fold below a summary, which is `inert` or made of such."""
+    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
 
 
 def prose_line(text: str) -> str:
@@ -347,7 +368,7 @@ def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - on
 def _leading(kind: str, token: str, text: str, place: int) -> str:
     """Return what begins an address, or the address of a link: such that it leads nowhere if it is none of the web.
 
-    A program takes ``http://a…`` for a file beside the notebook, and asks its server for it.
+    JupyterLab takes ``http://a…`` for a file beside the notebook, and asks its server for it.
     """
     if kind == "address":
         found = _ADDRESS.match(text, place)
