@@ -35,9 +35,9 @@ HTML = {
         "<img \x00src=x onerror=RUN>",
     ),
     "leaving an attribute": (
-        "\"><img src=x onerror=RUN>",
+        '"><img src=x onerror=RUN>',
         "'><img src=x onerror=RUN>",
-        "\" autofocus tabindex=0 onfocus=RUN x=\"",
+        '" autofocus tabindex=0 onfocus=RUN x="',
         "' onmouseover='RUN",
         "x onmouseover=RUN x",
         "` onmouseover=`RUN",
@@ -106,7 +106,7 @@ HTML = {
     "CSS that covers": (
         f"<p style='{COVERS}'>x</p>",
         f"<a href=WEB style='{COVERS}'>x</a>",
-        f"<div STYLE=\"{COVERS}\">",
+        f'<div STYLE="{COVERS}">',
         f"<dialog open style='{COVERS}'>x</dialog>",
         "<p class='lm-Menu jp-Dialog' style='position:fixed;inset:0;--struck:NUM'>x</p>",
     ),
@@ -122,7 +122,7 @@ HTML = {
         "<style>@font-face{font-family:q;src:url(WEB)}.neighbour{font-family:q}</style>",
         "<table background=WEB><td>x",
         "<body background=WEB>",
-        "<p style=\"width:expression(RUN)\">x",
+        '<p style="width:expression(RUN)">x',
     ),
     "link element": (
         "<link rel=stylesheet href=WEB>",

@@ -146,7 +146,7 @@ class Listener:
                 self.send_response(204)
                 self.end_headers()
 
-            do_POST = do_HEAD = do_OPTIONS = do_GET
+            do_POST = do_HEAD = do_OPTIONS = do_GET  # noqa: N815 - the names are the server's
 
             def log_message(self, *_):
                 pass
@@ -204,7 +204,9 @@ class HostilePage:
         dialog.dismiss()
 
     def _on_address(self, url):
-        if "struck" in url or url.startswith(("http", "ws")) and urlsplit(url).netloc != urlsplit(self._address).netloc:
+        if "struck" in url or (
+            url.startswith(("http", "ws")) and urlsplit(url).netloc != urlsplit(self._address).netloc
+        ):
             self._noticed.append(f"asks for {url}")
 
     def look(self, outputs, *, is_obeyed=None):

@@ -14,7 +14,7 @@ from nbconvert.filters import markdown2html
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-FIRST = {kind: text for kind, text in reversed(PAYLOADS)}
+FIRST = dict(reversed(PAYLOADS))
 AT_ONCE = 8
 
 

@@ -17,7 +17,7 @@ from cyclops_nb.render.escape import label, text_block
 from cyclops_nb.render.markdown import to_html
 
 MAKES_HTML = {"cyclops_nb.render.escape", "cyclops_nb.display.html"}
-MAKES_MARKDOWN = {"cyclops_nb.stores.notebooks.markdown"}
+MAKES_MARKDOWN = {"cyclops_nb.stores.notebooks.markdown", "cyclops_nb.stores.notebooks.names"}
 """The source of Markdown cells, which knows a few tags, is escaped by rules of its own, in one place as well."""
 MAY_TRUST = {"cyclops_nb.render.escape", "cyclops_nb.render.markdown"}
 """Who says what is HTML: the module that escapes, and the one with the sanitiser."""
@@ -74,7 +74,7 @@ def calls_of(tree, name):
     return [
         node.lineno
         for node in ast.walk(tree)
-        if (isinstance(node, ast.Name) and node.id == name or isinstance(node, ast.Attribute) and node.attr == name)
+        if ((isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name))
         and id(node) not in annotations | checks
         and isinstance(node.ctx, ast.Load)
     ]

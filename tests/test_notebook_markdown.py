@@ -18,7 +18,8 @@ from cyclops_nb.messages import AssistantMessage, ReasoningPart, TextPart, ToolC
 from cyclops_nb.runs import Run, RunError
 from cyclops_nb.session import Parent, Session
 from cyclops_nb.stores.notebooks.cells import head_lines, message_lines
-from cyclops_nb.stores.notebooks.markdown import SourceLine, inert, source_lines
+from cyclops_nb.stores.notebooks.markdown import SourceLine, source_lines
+from cyclops_nb.stores.notebooks.names import inert
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from notebooks import MARKDOWN, PNG, conversation, read, source
 

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from pages import Page, read
 
 from cyclops_nb.render.escape import fragment, image, join, json_block, label, link, root, text_block
-from cyclops_nb.render.urls import is_safe_url
 from cyclops_nb.render.text import cut, indented_json, left_out, one_line, size, visible
+from cyclops_nb.render.urls import is_safe_url
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)

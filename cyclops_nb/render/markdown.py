@@ -24,10 +24,10 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from cyclops_nb.render.escape import EMPTY, LINK_REL, MATH_OFF, fragment, link, trusted
-from cyclops_nb.render.urls import is_safe_url
 from cyclops_nb.render.formulas import MATH_ON, add_formulas, is_unclosed
 from cyclops_nb.render.highlight import CODE_CLASSES, highlight, is_language
 from cyclops_nb.render.text import cut, left_out, visible
+from cyclops_nb.render.urls import is_safe_url
 
 __all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "sanitised", "settled", "to_html"]
 

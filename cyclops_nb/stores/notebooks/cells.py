@@ -29,7 +29,8 @@ from cyclops_nb.render.text import cut, indented_json, left_out, size
 from cyclops_nb.render.words import count, moment, money, seconds, speaker, tokens
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.document import KEY, NAME, VERSION
-from cyclops_nb.stores.notebooks.markdown import address, bold, fenced, folded, inert, prose_line, source_lines
+from cyclops_nb.stores.notebooks.markdown import fenced, prose_line, source_lines
+from cyclops_nb.stores.notebooks.names import address, bold, folded, inert
 from cyclops_nb.stores.notebooks.portable import portable
 from cyclops_nb.stores.notebooks.style import Style
 

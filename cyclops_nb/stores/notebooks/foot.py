@@ -19,7 +19,8 @@ from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo
 from cyclops_nb.stores.notebooks.cells import fingerprint, own_cell
 from cyclops_nb.stores.notebooks.document import VERSION
-from cyclops_nb.stores.notebooks.markdown import fenced, inert
+from cyclops_nb.stores.notebooks.markdown import fenced
+from cyclops_nb.stores.notebooks.names import inert
 from cyclops_nb.stores.notebooks.portable import portable, settled
 from cyclops_nb.stores.notebooks.style import Style
 

@@ -5,9 +5,10 @@ and dollars are taken for formulas, by rules that differ from program to program
 What may be code in one program and text in another is written such that it is harmless as either: as an element with
 entities in it, which looks the same. Fences at the left edge, on which all programs agree, stay as they were written.
 
-What was found by experiment: JupyterLab takes ``\$`` and ``&#36;`` for a dollar first and looks for formulas afterwards,
-so only a dollar in an element of its own stays one, and the same holds for a backslash. It ends a fence at a line such as a closing fence followed by tildes, where
-CommonMark does not. nbconvert puts what stands in a fence named ``mermaid`` into the page as HTML. And a bar in a table parts the two ends of what else would be code.
+What was found by experiment: JupyterLab takes ``\$`` and ``&#36;`` for a dollar first and looks for formulas then,
+so only a dollar in an element of its own stays one, and the same holds for a backslash. It ends a fence at a line such
+as a closing fence followed by tildes, where CommonMark does not. nbconvert puts what stands in a fence named ``mermaid``
+into the page as HTML. And a bar in a table parts the two ends of what else would be code.
 
 Each line of a text gives one line of source, so that an edit of the source can be followed to the text.
 """
@@ -19,21 +20,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cyclops_nb.render.urls import is_safe_url
 from cyclops_nb.render.formulas import Formula, formula_at
 from cyclops_nb.render.highlight import has_lexer
-from cyclops_nb.render.text import one_line, visible
+from cyclops_nb.render.text import visible
+from cyclops_nb.render.urls import is_safe_url
+from cyclops_nb.stores.notebooks.names import BACKSLASH, DOLLAR, ENTITIES
 from cyclops_nb.stores.notebooks.unseen import marks
 
 __all__ = [
     "FENCE",
     "SourceLine",
-    "address",
-    "bold",
     "closes",
     "fenced",
-    "folded",
-    "inert",
     "less_sign",
     "prose_line",
     "source_lines",
@@ -54,9 +52,6 @@ _FENCE_LENGTH = 3
 _ADDRESS = re.compile(r"(?i:https?://)[^\s<]{1,300}")  # its host stands at its begin
 _BEHIND_ADDRESS = "?!.,:;*_~'\")]}"
 _DESTINATION = re.compile(r"\(((?:https?://|mailto:|#)[^\s<>)]{0,300})", re.IGNORECASE)
-_LINKED = re.compile(r":(?=//)|(?<=www)\.|@", re.IGNORECASE)
-"""What programs make a link of by itself."""
-_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # elsewhere it emphasises nothing
 
 _HEADING = re.compile(r"(?P<margin> {0,3})(?:#{1,6}[ \t](?P<text>.*)|=+[ \t]*|-+[ \t]*)")
 """A heading, or what makes one of the lines before."""
@@ -86,14 +81,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-_DOLLAR = "<span>&#36;</span>"
-_BACKSLASH = "<span>&#92;</span>"
-_ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in "$`*[]\\!|~#"} | {
-    ord("&"): "&amp;",
-    ord("<"): "&lt;",
-    ord(">"): "&gt;",
-}
-_INERT = _ENTITIES | {ord("$"): _DOLLAR, ord("\\"): _BACKSLASH}  # of entities front ends would make formulas
 
 
 class SourceLine(NamedTuple):
@@ -102,40 +89,6 @@ class SourceLine(NamedTuple):
     source: str
     raw: str | None
     """The line of the text that it stands for, with its line end; None if it stands for none."""
-
-
-def inert(text: str, limit: int = 120) -> str:
-    """Return a short name such that it is nothing but text, in Markdown and in HTML.
-
-    Examples
-    --------
-    >>> inert("<b> *x*")
-    '&lt;b&gt; &#42;x&#42;'
-    """
-    shown = _EDGE.sub("&#95;", one_line(text, limit).translate(_INERT))
-    return _LINKED.sub(lambda found: f"&#{ord(found[0])};", shown)
-
-
-def address(url: str, limit: int = 300) -> str:
-    """Return an address such that programs make a link of it, if it may be clicked and is no longer than `limit`.
-
-    Examples
-    --------
-    >>> address("https://a.example/b"), address("https://a…")
-    ('https://a.example/b', 'https&#58;//a…')
-    """
-    shown = inert(url, limit)
-    return shown.replace("&#58;//", "://", 1) if len(url) <= limit and is_safe_url(url) else shown
-
-
-def bold(name: str) -> str:
-    """Return a short name in bold, for the summary of a fold, where Markdown means nothing."""
-    return f"<b>{inert(name)}</b>"
-
-
-def folded(summary: str, lines: Sequence[str]) -> list[str]:
-    """Return lines of Markdown in a fold below a summary, which is `inert` or made of such."""
-    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
 
 
 def prose_line(text: str) -> str:
@@ -296,7 +249,7 @@ def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) ->
         yield margin + fence + _language(opening[3])
         yield from lines[1:]
         return
-    body = [line[: _margin(line)] + line[_margin(line) :].translate(_ENTITIES) for line in content]
+    body = [line[: _margin(line)] + line[_margin(line) :].translate(ENTITIES) for line in content]
     *written, last = [f"{margin}<pre>", *body]
     yield from [*written, f"{last}</pre>"]  # an end tag alone on its line would begin another block
     if is_closed:
@@ -306,7 +259,7 @@ def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) ->
 def _prose(text: str, less: str) -> str:
     """Return the source of lines without a blank line between them, outside of fences."""
     is_lonely = text.count("$") == 1 and "\\(" not in text and "\\[" not in text
-    dollar = "$" if is_lonely else _DOLLAR
+    dollar = "$" if is_lonely else DOLLAR
     done: list[str] = []
     place = 0
     while match := _TOKEN.search(text, place):
@@ -323,7 +276,7 @@ def _prose(text: str, less: str) -> str:
             elif token.startswith("$"):
                 done.append(dollar)
             else:
-                done.append(token if token in ("\\(", "\\[") else _BACKSLASH + token[1:])
+                done.append(token if token in ("\\(", "\\[") else BACKSLASH + token[1:])
         elif kind in ("address", "link"):
             done.append(_leading(kind, token, text, match.start()))
         elif kind == "escape":
@@ -348,7 +301,7 @@ def _not_as_headers(lines: Sequence[str]) -> Iterator[str]:
 def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - one line for each kind
     match kind:
         case "entity":
-            return _DOLLAR if html.unescape(token) == "$" else _BACKSLASH
+            return DOLLAR if html.unescape(token) == "$" else BACKSLASH
         case "autolink":
             return token[1:-1]
         case "tag":
@@ -360,7 +313,7 @@ def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - on
         case "definition":
             return token.replace(":", "\\:")
         case "backticks" if len(token) >= _FENCE_LENGTH:  # what kept it from opening a fence may be gone
-            return token.translate(_ENTITIES)
+            return token.translate(ENTITIES)
         case _:
             return token
 
@@ -384,7 +337,7 @@ def _escape(token: str, following: str, dollar: str, less: str) -> str:
         case "$":
             return token if dollar == "$" else dollar
         case "\\" if following.startswith(("\\", "(", "[", ")", "]", "begin{", "end{")):
-            return _BACKSLASH
+            return BACKSLASH
         case _:
             return token
 
@@ -393,7 +346,7 @@ def _code(inner: str) -> str:
     """Return a code span that is harmless where it is taken for text, too."""
     if inner[0] == inner[-1] == " " and inner.strip():
         inner = inner[1:-1]
-    return f"<code>{inner.translate(_ENTITIES)}</code>"
+    return f"<code>{inner.translate(ENTITIES)}</code>"
 
 
 def _formula(formula: Formula) -> str:
