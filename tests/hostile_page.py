@@ -243,6 +243,7 @@ class HostilePage:
 
     def follow(self, output):
         """Show something, click on the link in it, and return the page that opens, and what was noticed."""
+        self._noticed.clear()
         self.page.evaluate("output => harness.render([output])", output)
         self.page.evaluate("window.follows = true")
         with self.page.context.expect_page() as opened:

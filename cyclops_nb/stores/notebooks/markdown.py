@@ -7,8 +7,8 @@ entities in it, which looks the same. Fences at the left edge, on which all prog
 
 What was found by experiment: JupyterLab takes ``\$`` and ``&#36;`` for a dollar first and looks for formulas then,
 so only a dollar in an element of its own stays one, and the same holds for a backslash. It ends a fence at a line such
-as a closing fence followed by tildes, where CommonMark does not. nbconvert puts what stands in a fence named ``mermaid``
-into the page as HTML. And a bar in a table parts the two ends of what else would be code.
+as a closing fence followed by tildes, where CommonMark does not. nbconvert puts a fence named ``mermaid``
+into the page as HTML, unescaped. And a bar in a table parts the two ends of what else would be code.
 
 Each line of a text gives one line of source, so that an edit of the source can be followed to the text.
 """
@@ -303,7 +303,7 @@ def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - on
         case "entity":
             return DOLLAR if html.unescape(token) == "$" else BACKSLASH
         case "autolink":
-            return token[1:-1]
+            return _address(token[1:-1], token[1:-1])
         case "tag":
             return less
         case "image":
@@ -325,9 +325,13 @@ def _leading(kind: str, token: str, text: str, place: int) -> str:
     """
     if kind == "address":
         found = _ADDRESS.match(text, place)
-        return token if found and is_safe_url(found[0].rstrip(_BEHIND_ADDRESS)) else f"&#{ord(token[0])};{token[1:]}"
+        return _address(token, found[0] if found else "")
     found = _DESTINATION.match(text, place + 1)
     return token if found and (found[1].startswith("#") or is_safe_url(found[1])) else f"{token}\\"
+
+
+def _address(shown: str, url: str) -> str:
+    return shown if is_safe_url(url.rstrip(_BEHIND_ADDRESS)) else f"&#{ord(shown[0])};{shown[1:]}"
 
 
 def _escape(token: str, following: str, dollar: str, less: str) -> str:
