@@ -104,7 +104,7 @@ SETUP = """
     const found = [];
     for (const node of area.node.querySelectorAll("*")) {
       const name = node.localName;
-      if (node.classList.contains("lm-Widget")) continue;
+      if (node.classList.contains("lm-Widget") || node.closest("button.jupyter-widgets, .jp-OutputPrompt")) continue;
       const say = (what) => found.push(`${what}: ${node.outerHTML.slice(0, 300)}`);
       if (!/^h[1-6]$/.test(name) && /struck/.test(`${value(node, "id")} ${value(node, "name")}`)) say("a name");
       if (node.closest("mjx-container")) {
@@ -240,6 +240,21 @@ class HostilePage:
         assert "ran canary" in deeds, "the page notices nothing any more"
         deeds = [deed for deed in deeds if deed != "ran canary"]
         return Findings(deeds, [suspect for suspect in suspects if CANARY_MARK not in suspect])
+
+    def look_at_cell(self, source, sign):
+        """Run code in the notebook, wait until a text is seen in its output, and return all that was noticed."""
+        self._noticed.clear()
+        self._listener.heard.clear()
+        before = self.page.evaluate("harness.outside()")
+        self.page.evaluate("source => harness.book.widgets[1].model.sharedModel.setSource(source)", source)
+        self.page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells') }")
+        self.page.locator(".jp-OutputArea").get_by_text(sign).last.wait_for(timeout=SECONDS * 1000)
+        self.page.evaluate("harness.frames()")
+        suspects = self.page.evaluate("harness.suspects()")
+        self.page.evaluate("harness.provoke()")
+        after = self.page.evaluate("harness.outside()")
+        changes = [f"changed {name}: {after[name]}" for name in before if after[name] != before[name]]
+        return Findings([*self._noticed, *self._listener.heard, *changes], suspects)
 
     def follow(self, output):
         """Show something, click on the link in it, and return the page that opens, and what was noticed."""

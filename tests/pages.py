@@ -39,7 +39,7 @@ ATTRIBUTES = {
     "start",
     "style",
 }
-ATTRIBUTES |= {"tabindex", "title"}
+ATTRIBUTES |= {"tabindex", "target", "title"}
 
 STYLE = re.compile(
     r"text-align:(left|right|center)|border(-top|-left)?:\dpx (solid|dashed) #\w+|background:#8882"

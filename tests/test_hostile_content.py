@@ -53,6 +53,38 @@ class TestLinks:
         assert noticed == ["opens about:blank"]
 
 
+LIVE = """
+import hostile_fields as fields
+from IPython.display import display
+from cyclops_nb.display.live_state import LiveState
+from cyclops_nb.display.live_widgets import LiveWidgets
+
+first = {kind: index for index, (kind, _) in reversed(list(enumerate(fields.PAYLOADS)))}
+for index in first.values():
+    outputs = {}
+    state, widgets = LiveState(outputs), LiveWidgets(lambda: None, lambda: None)
+    display(widgets.mimebundle(), raw=True)
+    write = fields.Writer(index)
+    for event in fields.live_events(write):
+        state.add(event)
+        if event.type == "tool_call_ready":
+            outputs[1, event.call.id] = fields.tool_output(write)
+        widgets.show(state, 1.0)
+print("all", "shown")
+"""
+
+
+class TestLiveView:
+    """The widgets of a run that goes on, in a real kernel."""
+
+    def test_nothing_does_anything(self, page):
+        """What is seen while a run goes on does nothing, whatever stands in what events."""
+        findings = page.look_at_cell(LIVE, "all shown")
+        assert page.page.locator(".jp-OutputArea .widget-html, .jp-OutputArea .widget-htmlmath").count() > 100
+        assert not findings.deeds
+        assert not findings.suspects, ascii(findings.suspects[:5])
+
+
 class TestEveryField:
     """Every payload in every field, in every place that shows it."""
 

@@ -274,7 +274,7 @@ class TestLink:
     )
     def test_pages_and_mail_can_be_clicked(self, url):
         """Absolute addresses of the web and of mail are links, which give nothing away."""
-        assert read(link(url, "<b>")).tags("a") == [{"href": url, "rel": "noopener noreferrer"}]
+        assert read(link(url, "<b>")).tags("a") == [{"href": url, "rel": "noopener noreferrer", "target": "_blank"}]
         assert read(link(url)).text == url
 
     @pytest.mark.parametrize(

@@ -333,17 +333,17 @@ def link(url: str, text: str | None = None) -> Markup:
     Returns
     -------
     Markup
-        An ``<a>`` that tells the other side nothing about the page, or escaped text.
+        An ``<a>`` that leaves the page where it is and tells the other side nothing about it, or escaped text.
 
     Examples
     --------
     >>> link("https://example.org", "docs")
-    Markup('<a href="https://example.org" rel="noopener noreferrer"><bdi>docs</bdi></a>')
+    Markup('<a href="https://example.org" rel="noopener noreferrer" target="_blank"><bdi>docs</bdi></a>')
     """
     shown = label(url if text is None else text, 300)
     if not is_safe_url(url):
         return shown
-    return trusted('<a href="{}" rel="{}">{}</a>').format(url, LINK_REL, shown)
+    return trusted('<a href="{}" rel="{}" target="_blank">{}</a>').format(url, LINK_REL, shown)
 
 
 def _untrusted(value: object) -> Any:

@@ -178,6 +178,7 @@ def _allowed(html: str) -> Markup:
         attribute_filter=_filter_attribute,
         url_schemes={"http", "https", "mailto"},
         link_rel=LINK_REL,
+        set_tag_attribute_values={"a": {"target": "_blank"}},  # in a widget a click would leave JupyterLab
     )
     return trusted(html)
 
