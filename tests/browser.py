@@ -29,15 +29,21 @@ ALL_HAVE_RUN = """
 
 
 @contextlib.contextmanager
-def chromium():
-    """Debian's Chromium, with nothing that calls out on its own."""
+def chromium(*options):
+    """Debian's Chromium, with nothing that calls out on its own, and with further options."""
     from playwright.sync_api import sync_playwright
 
     SCREENSHOTS.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-component-update",
+                *options,
+            ],
         )
         yield browser
         browser.close()
@@ -80,10 +86,15 @@ def open_notebook(browser, address, path, asked=None, **settings):
     page = browser.new_page(**{"viewport": {"width": 1200, "height": 1000}, **settings})
     if asked is not None:
         watch(page, asked)
+    show_notebook(page, address, path)
+    return page
+
+
+def show_notebook(page, address, path):
+    """Show a notebook of a JupyterLab in a page, and wait until its kernel is idle."""
     page.goto(f"{address}/lab/tree/{path}?reset")
     page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=SECONDS * 1000)
     page.wait_for_function(IS_READY, timeout=SECONDS * 1000)
-    return page
 
 
 def watch(page, asked):

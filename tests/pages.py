@@ -39,7 +39,7 @@ ATTRIBUTES = {
     "start",
     "style",
 }
-ATTRIBUTES |= {"tabindex", "title"}
+ATTRIBUTES |= {"tabindex", "target", "title"}
 DRAWN = {"svg", "path", "circle"}
 """Elements of a picture, which can do nothing, and have attributes of their own."""
 NUMBERS = re.compile(r"[-\d. MVHQ]+|none|currentColor|true|cy-graph")

@@ -110,11 +110,12 @@ def rendered(text, **settings):
     assert outer == ("div", {"class": f"cy-md {MATH_OFF}"})
     for tag, attributes in inner:
         assert tag in ALLOWED_TAGS
-        assert set(attributes) <= ALLOWED_ATTRIBUTES.get(tag, set()) | ({"rel"} if tag == "a" else set())
+        assert set(attributes) <= ALLOWED_ATTRIBUTES.get(tag, set()) | ({"rel", "target"} if tag == "a" else set())
         if "class" in attributes:
             assert attributes["class"] in {MATH_ON, "jp-toc-ignore", *CODE_CLASSES}
         if tag == "a" and "href" in attributes:
             assert attributes["rel"] == "noopener noreferrer"
+            assert attributes["target"] == "_blank"
             assert urlsplit(attributes["href"]).scheme in {"http", "https", "mailto"}
     return page
 
@@ -178,7 +179,9 @@ class TestToHtml:
         assert page.tags("ol") == [{"start": "3"}]
         assert page.tags("td") == [{"style": "text-align:left"}, {"style": "text-align:right"}]
         assert "☑ l ☐ m" in page.text
-        assert page.tags("a") == [{"href": "https://o.example", "title": "p", "rel": "noopener noreferrer"}]
+        assert page.tags("a") == [
+            {"href": "https://o.example", "title": "p", "rel": "noopener noreferrer", "target": "_blank"}
+        ]
 
     def test_headings_are_below_that_of_their_message(self):
         """A screen reader hears a message as a whole; a notebook's table of contents has what its author wrote alone."""

@@ -1,6 +1,7 @@
 """Text as the source of a Markdown cell: it reads as it was meant, and does nothing in any program that renders it."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import nbformat
@@ -18,7 +19,8 @@ from cyclops_nb.messages import AssistantMessage, ReasoningPart, TextPart, ToolC
 from cyclops_nb.runs import Run, RunError
 from cyclops_nb.session import Parent, Session
 from cyclops_nb.stores.notebooks.cells import head_lines, message_lines
-from cyclops_nb.stores.notebooks.markdown import SourceLine, inert, source_lines
+from cyclops_nb.stores.notebooks.markdown import SourceLine, source_lines
+from cyclops_nb.stores.notebooks.names import inert
 from cyclops_nb.stores.notebooks.raw_text import raw_lines
 from notebooks import MARKDOWN, PNG, conversation, read, source
 
@@ -234,6 +236,43 @@ class TestDoesNothing:
         assert "".join(line.raw or "" for line in source_lines(text)) == text
 
 
+class TestOtherPrograms:
+    """What programs do beside rendering Markdown."""
+
+    @pytest.mark.parametrize("name", ["$\\href{x}{y}$", "\\(\\href{x}{y}\\)", "\\[x\\]", "\\begin{a}x\\end{a}"])
+    def test_no_formula_comes_of_a_name(self, name):
+        """JupyterLab looks for formulas in the text that entities stand for: their marks stand in elements alone."""
+        assert not re.search(r"[$\\]", unescape(re.sub(r"<span>[^<]*</span>", "", inert(name))))
+
+    @pytest.mark.parametrize("mark", ["&#36;", "&#x24;", "&dollar;", "&#036", "&#92;", "&bsol;", "&#x5C;"])
+    def test_no_formula_comes_of_an_entity(self, mark):
+        """The same holds for entities that a text has itself."""
+        (line,) = source_lines(f"{mark}(\\href{{x}}{{y}}{mark})")
+        assert line.source.count("<span>&#36;</span>") + line.source.count("<span>&#92;</span>") == 2
+
+    @pytest.mark.parametrize("language", ["mermaid", "Mermaid", "math", "geojson", "vega-lite", "plantuml"])
+    def test_no_drawing_comes_of_a_fence(self, language):
+        """A fence names languages of code alone: nbconvert puts what it takes for a drawing into the page as it is."""
+        assert source_lines(f"```{language}\n<img>\n```")[0].source == "```"
+        assert source_lines(f"- ```{language}\n  x\n  ```")[0].source.strip() in ("- ```", "- <pre>")
+        assert source_lines("```C++ x\na\n```")[0].source == "```C++"
+
+    @pytest.mark.parametrize(
+        "address", ["http://a…", "http://a:b/", "https://a..b", "http://javascript:f(1)@a…", "https://%61"]
+    )
+    def test_no_file_comes_of_a_broken_address(self, address):
+        """JupyterLab takes an address with a broken host for a file, and asks its server for it: no link is made."""
+        for text in (address, f"[x]({address})", f"<{address}>"):
+            (line,) = source_lines(text)
+            assert not re.search(r"(?<!\w)https?://|\]\(", line.source), line.source
+        assert "://" not in inert(address)
+
+    @pytest.mark.parametrize("text", ["https://a.example/b", "[x](https://a.example/b_(c))", "(see http://ä.example.)"])
+    def test_addresses_of_the_web_stay(self, text):
+        """What can be clicked is as it was written."""
+        assert source_lines(text)[0].source == text
+
+
 class TestReadsAsWritten:
     def test_money(self):
         """Dollar amounts stay amounts: where there is more than one, each stands in an element of its own."""
@@ -324,7 +363,10 @@ class TestReadsAsWritten:
     def test_names(self):
         """A name is nothing but text; underscores within a word need no care."""
         assert inert("get_weather_2") == "get_weather_2"
-        assert inert("_x_ <b> `a` $b$ [c]\n#d") == "&#95;x&#95; &lt;b&gt; &#96;a&#96; &#36;b&#36; &#91;c&#93; &#35;d"
+        assert (
+            inert("_x_ <b> `a` $b$ [c]\n#d")
+            == "&#95;x&#95; &lt;b&gt; &#96;a&#96; <span>&#36;</span>b<span>&#36;</span> &#91;c&#93; &#35;d"
+        )
 
 
 class TestWayBack:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 from pages import Page, read
 
-from cyclops_nb.render.escape import fragment, image, is_safe_url, join, json_block, label, link, root, text_block
+from cyclops_nb.render.escape import fragment, image, join, json_block, label, link, root, text_block
 from cyclops_nb.render.text import cut, indented_json, left_out, one_line, size, visible
+from cyclops_nb.render.urls import is_safe_url
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
@@ -273,7 +274,7 @@ class TestLink:
     )
     def test_pages_and_mail_can_be_clicked(self, url):
         """Absolute addresses of the web and of mail are links, which give nothing away."""
-        assert read(link(url, "<b>")).tags("a") == [{"href": url, "rel": "noopener noreferrer"}]
+        assert read(link(url, "<b>")).tags("a") == [{"href": url, "rel": "noopener noreferrer", "target": "_blank"}]
         assert read(link(url)).text == url
 
     @pytest.mark.parametrize(

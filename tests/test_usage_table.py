@@ -299,7 +299,7 @@ def cells(markdown):
     page = MarkdownIt().enable("table").render(markdown)
     assert page.startswith("<table>")
     assert page.count("<table>") == 1
-    assert set(re.findall(r"<(\w+)", page)) <= {"table", "thead", "tbody", "tr", "th", "td", "strong"}
+    assert set(re.findall(r"<(\w+)", page)) <= {"table", "thead", "tbody", "tr", "th", "td", "strong", "span"}
     lines = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
     return [
         [

@@ -24,7 +24,7 @@ from cyclops_nb.display.transcript import run_ends
 from cyclops_nb.display.units import Unit
 from cyclops_nb.display.wording import changes
 from cyclops_nb.messages import AssistantMessage, Message, ToolMessage
-from cyclops_nb.render.escape import fragment, join, label
+from cyclops_nb.render.escape import EMPTY, fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import count, index_range
 
@@ -108,7 +108,7 @@ def _columns(comparison: Comparison, *, hides_equal: bool) -> Markup | str:
     columns = fragment(
         '<table class="cy-columns"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>', header, join(shown)
     )
-    return (scrolling(columns, "branches side by side") if picked else Markup("")) + join(notes)
+    return (scrolling(columns, "branches side by side") if picked else EMPTY) + join(notes)
 
 
 def _note(text: object) -> Markup:
@@ -121,7 +121,7 @@ def _keys(row: Row, branches: Sequence[Branch]) -> list[Hashable | None]:
 
 def _notices(row: Row, ends: Sequence[dict[int, Markup]]) -> list[Markup]:
     return [
-        join(end.get(index, "") for index in unit.indices) if unit else Markup("")
+        join(end.get(index, "") for index in unit.indices) if unit else EMPTY
         for unit, end in zip(row, ends, strict=True)
     ]
 
@@ -163,7 +163,7 @@ def _same_in_all(row: Row) -> Markup:
 
 def _same_in_some(holders: Sequence[str], of: int) -> Markup:
     if len(holders) == 1:
-        return Markup("")
+        return EMPTY
     names = join(map(label, holders), ", ")
     return fragment('<div class="cy-same">the same in {} of {}: {}</div>', len(holders), of, names)
 

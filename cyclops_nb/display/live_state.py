@@ -32,7 +32,7 @@ from cyclops_nb.events import (
     ToolResult,
 )
 from cyclops_nb.messages import AssistantMessage, AssistantPart, Message, ReasoningPart, TextPart, ToolCall, ToolMessage
-from cyclops_nb.render.escape import fragment, json_block, label, root
+from cyclops_nb.render.escape import EMPTY, fragment, json_block, label, root
 from cyclops_nb.render.words import count, seconds, tokens
 from cyclops_nb.usage import Usage, total
 
@@ -212,7 +212,7 @@ class _Step:
             if shown := output.live_html:
                 said = fragment('<div class="cy-printed"><div class="cy-label">output</div>{}</div>', shown)
                 yield _block(f"{name}.out", said, kind="cy-more", is_final=is_over)
-            yield from (Block(f"{name}.{widget}", Markup(""), widget=widget) for widget in output.widgets)
+            yield from (Block(f"{name}.{widget}", EMPTY, widget=widget) for widget in output.widgets)
 
 
 def _open_call(part: ToolCall, index: int | None, *, is_ready: bool) -> Markup:

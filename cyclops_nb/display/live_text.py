@@ -23,7 +23,8 @@ _MOST = 200_000
 """Characters in pieces; what comes after is shown by its last characters alone until it is complete."""
 _GROWTH = 1.25
 _EMPTY = str(to_html(""))
-_SEAM = "</div>" + _EMPTY.removesuffix("</div>")
+_END = "</div>"
+_SEAM = _EMPTY[-len(_END) :] + _EMPTY[: -len(_END)]
 """What stands between two pieces, and not in the HTML of the whole."""
 
 

@@ -28,7 +28,7 @@ from cyclops_nb.messages import (
     ToolCall,
     ToolMessage,
 )
-from cyclops_nb.render.escape import fragment, image, join, json_block, label, link
+from cyclops_nb.render.escape import EMPTY, fragment, image, join, json_block, label, link
 from cyclops_nb.render.markdown import to_html
 from cyclops_nb.render.text import one_line, size
 from cyclops_nb.render.words import count, money, seconds, tokens
@@ -123,7 +123,7 @@ def _one(part: Part, room: Room) -> Markup:
 
 
 def _text(text: str, room: Room) -> Markup:
-    return room.filled(_markdown(text, room.limit(_MARKDOWN_LIMIT))) if text.strip() else Markup("")
+    return room.filled(_markdown(text, room.limit(_MARKDOWN_LIMIT))) if text.strip() else EMPTY
 
 
 @lru_cache(maxsize=512)
@@ -160,7 +160,7 @@ def file_line(part: FilePart) -> str:
 
 def index_mark(index: int | None) -> Markup:
     """Return the index of a message as it stands before it; nothing if it has none."""
-    return fragment('<span class="cy-i">[{}]</span> ', index) if index is not None else Markup("")
+    return fragment('<span class="cy-i">[{}]</span> ', index) if index is not None else EMPTY
 
 
 def arguments_line(arguments: str) -> str:

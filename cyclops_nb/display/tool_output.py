@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from cyclops_nb.render.escape import fragment, image, join, text_block
+from cyclops_nb.render.escape import EMPTY, fragment, image, join, text_block
 from cyclops_nb.render.markdown import sanitised, to_html
 from cyclops_nb.render.text import left_out, visible
 
@@ -127,7 +127,7 @@ class ToolOutput:
 
 def _as_html(item: _Printed | Mapping[str, Any]) -> Markup:
     if isinstance(item, _Printed):
-        return text_block(item.text, None) if item.text.strip() else Markup("")
+        return text_block(item.text, None) if item.text.strip() else EMPTY
     if WIDGET in item:
         return fragment('<div class="cy-note">{}</div>', _A_WIDGET)
     for kind in _PICTURES:

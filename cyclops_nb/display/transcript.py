@@ -15,7 +15,7 @@ from cyclops_nb.display.conversation import STYLES, conversation
 from cyclops_nb.display.html import facts, head, notice, page
 from cyclops_nb.display.usage_table import cost_words, foot, model_names
 from cyclops_nb.messages import Message
-from cyclops_nb.render.escape import fragment, join, label
+from cyclops_nb.render.escape import EMPTY, fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import count, error_words, money, short_id, spent, tokens
 from cyclops_nb.runs import Run
@@ -58,7 +58,7 @@ def run_ends(
         notices = join(run_notices(number, run, is_running=is_busy and number == len(runs) - 1, said=said))
         said.update(run.warnings)
         if notices:
-            ends[end] = ends.get(end, Markup("")) + notices
+            ends[end] = ends.get(end, EMPTY) + notices
     return ends
 
 

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
-from cyclops_nb.render.escape import fragment, join
+from cyclops_nb.render.escape import EMPTY, fragment, join
 from cyclops_nb.render.words import count
 
 __all__ = ["changes"]
@@ -75,7 +75,7 @@ def changes(old: str, new: str, *, least_alike: float = _LEAST_ALIKE) -> Markup 
 def _marked(template: str, words: str, *, apart: bool = False) -> Markup:
     """Return words as removed or added, the blanks behind them outside of the mark; a blank in any case if `apart`."""
     inner = words.rstrip() or words
-    return fragment(template, inner, words[len(inner) :] or (" " if apart else "")) if words else Markup("")
+    return fragment(template, inner, words[len(inner) :] or (" " if apart else "")) if words else EMPTY
 
 
 def _alike(was: Sequence[str], now: Sequence[str]) -> int:

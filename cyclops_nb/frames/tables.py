@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cyclops_nb.render.text import one_line
-from cyclops_nb.stores.notebooks.markdown import inert
+from cyclops_nb.stores.notebooks.names import inert
 
 __all__ = ["Table", "latex_table", "latex_text", "markdown_table", "text_table"]
 

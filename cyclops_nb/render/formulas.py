@@ -27,7 +27,8 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
-from markupsafe import Markup
+
+from cyclops_nb.render.escape import fragment
 
 __all__ = ["MATH_ON", "MAX_FORMULAS", "Formula", "add_formulas", "formula_at", "is_unclosed"]
 
@@ -254,10 +255,10 @@ def _render(_self: RendererProtocol, tokens: Sequence[Token], idx: int, _options
     is_typeset = count <= MAX_FORMULAS and _only_draws(token.markup + inner + token.info)
     source = token.markup + (inner if is_typeset else token.content) + token.info
     if token.block:
-        template = f'<div class="{MATH_ON}">{{}}</div>\n' if is_typeset else "<pre><code>{}</code></pre>\n"
+        template = '<div class="{0}">{1}</div>\n' if is_typeset else "<pre><code>{1}</code></pre>\n"
     else:
-        template = f'<span class="{MATH_ON}">{{}}</span>' if is_typeset else "<code>{}</code>"
-    return Markup(template).format(source)  # noqa: S704 - one of the four above
+        template = '<span class="{0}">{1}</span>' if is_typeset else "<code>{1}</code>"
+    return str(fragment(template, MATH_ON, source))
 
 
 def _only_draws(source: str) -> bool:

@@ -13,10 +13,12 @@ from itertools import groupby
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import get_all_lexers, get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, _TokenType
 
-__all__ = ["CODE_CLASSES", "highlight", "is_language"]
+from cyclops_nb.render.escape import spans
+
+__all__ = ["CODE_CLASSES", "has_lexer", "highlight", "is_language"]
 
 CODE_CLASSES = {
     "cy-k": "keywords",
@@ -95,11 +97,11 @@ def highlight(code: str, language: str) -> Markup:
     tokens = list(_lexer(lexer).get_tokens(code))
     if "".join(text for _, text in tokens) != code:  # a lexer drops what it takes for a byte order mark
         return escape(code)
-    pieces: list[str] = []
+    pieces = []
     for name, group in groupby(tokens, key=lambda token: _class(token[0])):
-        text = escape("".join(piece for _, piece in group))
-        pieces.append(f'<span class="{name}">{text}</span>' if name and text.strip() else text)
-    return Markup("").join(map(Markup, pieces))  # each is escaped above
+        text = "".join(piece for _, piece in group)
+        pieces.append((name if text.strip() else "", text))
+    return spans(pieces)
 
 
 def is_language(name: str) -> bool:
@@ -111,6 +113,22 @@ def is_language(name: str) -> bool:
     (True, False)
     """
     return name.lower() in _LANGUAGES or name.lower() in _PLAIN
+
+
+def has_lexer(name: str) -> bool:
+    """Tell whether a word names a language of code, and none of what is drawn, such as ``mermaid``.
+
+    Examples
+    --------
+    >>> has_lexer("C++"), has_lexer("mermaid")
+    (True, False)
+    """
+    return name.lower() in _lexer_names()
+
+
+@lru_cache(maxsize=1)
+def _lexer_names() -> frozenset[str]:
+    return frozenset(alias for _, aliases, *_ in get_all_lexers(plugins=False) for alias in aliases) | _PLAIN
 
 
 @lru_cache(maxsize=len(_LANGUAGES))

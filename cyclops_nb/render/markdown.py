@@ -23,10 +23,11 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
-from cyclops_nb.render.escape import LINK_REL, MATH_OFF, fragment, is_safe_url
+from cyclops_nb.render.escape import EMPTY, LINK_REL, MATH_OFF, fragment, link, trusted
 from cyclops_nb.render.formulas import MATH_ON, add_formulas, is_unclosed
 from cyclops_nb.render.highlight import CODE_CLASSES, highlight, is_language
 from cyclops_nb.render.text import cut, left_out, visible
+from cyclops_nb.render.urls import is_safe_url
 
 __all__ = ["ALLOWED_ATTRIBUTES", "ALLOWED_TAGS", "sanitised", "settled", "to_html"]
 
@@ -161,7 +162,7 @@ def sanitised(html: str) -> Markup:
     """
     body = _allowed(visible(html))
     if not body.striptags().strip():
-        return Markup("")
+        return EMPTY
     return fragment('<div class="{}">{}</div>', f"cy-md cy-html {MATH_OFF}", body)
 
 
@@ -177,8 +178,9 @@ def _allowed(html: str) -> Markup:
         attribute_filter=_filter_attribute,
         url_schemes={"http", "https", "mailto"},
         link_rel=LINK_REL,
+        set_tag_attribute_values={"a": {"target": "_blank"}},  # in a widget a click would leave JupyterLab
     )
-    return Markup(html)  # noqa: S704 - this is the sanitiser
+    return trusted(html)
 
 
 def _filter_attribute(_tag: str, name: str, value: str) -> str | None:
@@ -251,8 +253,9 @@ def _render_fence(
     info = token.info.strip()
     language = (info.split() or [""])[0]
     code = highlight(token.content, language) if done <= _HIGHLIGHTED else escape(token.content)
-    name = "" if language == info and is_language(info) else f'<div class="cy-label">{escape(info)}</div>'
-    return f"{name if info else ''}<pre><code>{code}</code></pre>\n"
+    is_told = bool(info) and not (language == info and is_language(info))
+    name = fragment('<div class="cy-label">{}</div>', info) if is_told else ""
+    return str(fragment("{}<pre><code>{}</code></pre>\n", name, code))
 
 
 def _render_heading(
@@ -260,7 +263,7 @@ def _render_heading(
 ) -> str:
     tag = tokens[idx].tag
     level = min(_OUTER_LEVEL + int(tag[1]), 6)
-    return f'<{tag} class="{_NOT_IN_CONTENTS}" aria-level="{level}">'
+    return str(fragment('<{} class="{}" aria-level="{}">', tag, _NOT_IN_CONTENTS, level))
 
 
 def _render_definition(
@@ -268,8 +271,8 @@ def _render_definition(
 ) -> str:
     """Show where a link leads that is defined apart from its text: else the line would be gone, used or not."""
     given = tokens[idx].meta
-    title = f' "{escape(given["title"])}"' if given["title"] else ""
-    return f'<p>[{escape(given["label"])}]: <a href="{escape(given["url"])}">{escape(given["url"])}</a>{title}</p>\n'
+    title = f' "{given["title"]}"' if given["title"] else ""
+    return str(fragment("<p>[{}]: {}{}</p>\n", given["label"], link(given["url"]), title))
 
 
 _PARSER: Final = _parser()

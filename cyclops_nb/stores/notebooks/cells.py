@@ -29,7 +29,8 @@ from cyclops_nb.render.text import cut, indented_json, left_out, size
 from cyclops_nb.render.words import count, moment, money, seconds, speaker, tokens
 from cyclops_nb.session import Session
 from cyclops_nb.stores.notebooks.document import KEY, NAME, VERSION
-from cyclops_nb.stores.notebooks.markdown import fenced, inert, prose_line, source_lines
+from cyclops_nb.stores.notebooks.markdown import fenced, prose_line, source_lines
+from cyclops_nb.stores.notebooks.names import address, bold, folded, inert
 from cyclops_nb.stores.notebooks.portable import portable
 from cyclops_nb.stores.notebooks.style import Style
 
@@ -256,11 +257,11 @@ def _fixed_lines(number: int, part: Part) -> list[str]:
         return _block(part.text) if part.text.strip() else ["*(empty)*"]
     if isinstance(part, ReasoningPart):
         words = count(len(part.text.split()), "word")
-        lines = _folded(f"reasoning, {words}", [line.source for line in source_lines(part.text)])
+        lines = folded(f"reasoning, {words}", [line.source for line in source_lines(part.text)])
         return lines if part.text.strip() else ["*reasoning that the provider does not show*"]
     if isinstance(part, ToolCall):
-        summary = f"calls <b>{inert(part.name)}</b> {inert(part.arguments, 80)}"
-        return _folded(summary, [*_block(part.arguments), "", f"*call {inert(part.id, 40)}*"])
+        summary = f"calls {bold(part.name)} {inert(part.arguments, 80)}"
+        return folded(summary, [*_block(part.arguments), "", f"*call {inert(part.id, 40)}*"])
     if isinstance(part, FilePart):
         return [f"*file {inert(part.name)}, {inert(part.media_type, 60)}, {_bytes(part.data)}*"]
     return [_image_line(number, part)]
@@ -270,12 +271,8 @@ def _image_line(number: int, part: ImagePart) -> str:
     if attachment := attachment_of(number, part):
         return f"![image](attachment:{attachment.name})"
     if part.url is not None:
-        return f"*image, not loaded:* {inert(part.url, 300)}"  # a mark behind an address is taken for a part of it
+        return f"*image, not loaded:* {address(part.url)}"  # a mark behind an address is taken for a part of it
     return f"*image, {inert(part.media_type or '', 60)}, {_bytes(part.data or '')}, not shown*"
-
-
-def _folded(summary: str, lines: Sequence[str]) -> list[str]:
-    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
 
 
 def _block(text: str) -> list[str]:

@@ -19,7 +19,8 @@ from cyclops_nb.session import Session
 from cyclops_nb.stores.base import SessionInfo
 from cyclops_nb.stores.notebooks.cells import fingerprint, own_cell
 from cyclops_nb.stores.notebooks.document import VERSION
-from cyclops_nb.stores.notebooks.markdown import fenced, inert
+from cyclops_nb.stores.notebooks.markdown import fenced
+from cyclops_nb.stores.notebooks.names import inert
 from cyclops_nb.stores.notebooks.portable import portable, settled
 from cyclops_nb.stores.notebooks.style import Style
 
@@ -186,7 +187,7 @@ def _row(place: int, run: Run) -> str:
         number(run.steps),
         number(usage.input_tokens if usage else None, complete=is_whole),
         number(usage.output_tokens if usage else None, complete=is_whole),
-        money(cost, complete=is_whole).replace("$", "<span>&#36;</span>"),
+        inert(money(cost, complete=is_whole)),
         seconds(run.duration) if run.duration is not None else "",
         moment(run.started_at).removesuffix(" UTC"),
     )

@@ -5,9 +5,10 @@ and dollars are taken for formulas, by rules that differ from program to program
 What may be code in one program and text in another is written such that it is harmless as either: as an element with
 entities in it, which looks the same. Fences at the left edge, on which all programs agree, stay as they were written.
 
-What was found by experiment: JupyterLab takes ``\$`` for a dollar first and looks for formulas afterwards, so only a
-dollar in an element of its own stays one. It ends a fence at a line such as a closing fence followed by tildes, where
-CommonMark does not. And a bar in a table parts the two ends of what else would be code.
+What was found by experiment: JupyterLab takes ``\$`` and ``&#36;`` for a dollar first and looks for formulas then,
+so only a dollar in an element of its own stays one, and the same holds for a backslash. It ends a fence at a line such
+as a closing fence followed by tildes, where CommonMark does not. nbconvert puts a fence named ``mermaid``
+into the page as HTML, unescaped. And a bar in a table parts the two ends of what else would be code.
 
 Each line of a text gives one line of source, so that an edit of the source can be followed to the text.
 """
@@ -20,10 +21,21 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cyclops_nb.render.formulas import Formula, formula_at
-from cyclops_nb.render.text import one_line, visible
+from cyclops_nb.render.highlight import has_lexer
+from cyclops_nb.render.text import visible
+from cyclops_nb.render.urls import is_safe_url
+from cyclops_nb.stores.notebooks.names import BACKSLASH, DOLLAR, ENTITIES
 from cyclops_nb.stores.notebooks.unseen import marks
 
-__all__ = ["FENCE", "SourceLine", "closes", "fenced", "inert", "less_sign", "prose_line", "source_lines"]
+__all__ = [
+    "FENCE",
+    "SourceLine",
+    "closes",
+    "fenced",
+    "less_sign",
+    "prose_line",
+    "source_lines",
+]
 
 _LINE_END = re.compile(r"(\r\n|\r|\n)")
 _SEPARATORS = str.maketrans({mark: f"⟨U+{ord(mark):04X}⟩" for mark in "\u2028\u2029"})  # programs split lines there
@@ -37,14 +49,16 @@ _FENCE_MARKS = re.compile(r"[`~]{3,}")
 _LANGUAGE = re.compile(r"[\w.+#-]+")
 
 _FENCE_LENGTH = 3
-_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # elsewhere it emphasises nothing
+_ADDRESS = re.compile(r"(?i:https?://)[^\s<]{1,300}")  # its host stands at its begin
+_BEHIND_ADDRESS = "?!.,:;*_~'\")]}"
+_DESTINATION = re.compile(r"\(((?:https?://|mailto:|#)[^\s<>)]{0,300})", re.IGNORECASE)
 
 _HEADING = re.compile(r"(?P<margin> {0,3})(?:#{1,6}[ \t](?P<text>.*)|=+[ \t]*|-+[ \t]*)")
 """A heading, or what makes one of the lines before."""
 _LIKE_HEADER = re.compile(r"[\W_]*\[[\W_]*\d+[\W_]*\]")
 _BEGIN = 200
 
-_SAFE_ADDRESS = r"(?:https?://|mailto:|\#)"
+_SAFE_ADDRESS = r"(?:https?://|mailto:|\#)"  # of a link; what is behind it is looked at when it is found
 _FORMULA_MARK = re.compile(r"\\\\[(\[]|\\(?:begin|end)\{")
 """What JupyterLab takes for a formula's begin or end, in code as well."""
 _HARMFUL = re.compile(rf"[$<]|!\[|\]\(|\]:|{_FORMULA_MARK.pattern}")
@@ -57,21 +71,16 @@ _TOKEN = re.compile(
     | (?P<math>\$ | \\[(\[] | \\(?:begin|end)\{{)
     | (?P<escape>\\[^\n])
     | (?P<autolink>(?<!<)<https?://[\w./?=&%\#:+,;~@-]+>)
+    | (?P<entity>&(?:\#0*(?:36|92)(?!\d)|\#x0*(?:24|5c)(?![\da-f])|(?:dollar|bsol)(?=;));?)
+    | (?P<address>(?<!\w)https?(?=://))
     | (?P<tag><(?=[A-Za-z/!?]))
     | (?P<image>!(?=\[))
-    | (?P<link>\](?=\()(?!\({_SAFE_ADDRESS}))
+    | (?P<link>\](?=\())
     | (?P<definition>^[ \t>]*:(?=[ \t]))
     | (?P<reference>\](?=:)(?!:[ \t]*{_SAFE_ADDRESS}))
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
-_DOLLAR = "<span>&#36;</span>"
-_BACKSLASH = "<span>&#92;</span>"
-_ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in "$`*[]\\!|~#"} | {
-    ord("&"): "&amp;",
-    ord("<"): "&lt;",
-    ord(">"): "&gt;",
-}
 
 
 class SourceLine(NamedTuple):
@@ -80,17 +89,6 @@ class SourceLine(NamedTuple):
     source: str
     raw: str | None
     """The line of the text that it stands for, with its line end; None if it stands for none."""
-
-
-def inert(text: str, limit: int = 120) -> str:
-    """Return a short name such that it is nothing but text, in Markdown and in HTML.
-
-    Examples
-    --------
-    >>> inert("<b> *x*")
-    '&lt;b&gt; &#42;x&#42;'
-    """
-    return _EDGE.sub("&#95;", one_line(text, limit).translate(_ENTITIES))
 
 
 def prose_line(text: str) -> str:
@@ -225,18 +223,22 @@ def _length(lines: Sequence[str], wanted: int) -> int:
 def _fence(lines: Sequence[str], start: int, end: int, fence: str) -> Iterator[tuple[str, bool]]:
     content = lines[start + 1 : end]
     marks = fence[0] * _length(content, len(fence))
-    language = _LANGUAGE.search(lines[start])
-    yield marks + (language[0] if language else ""), True
+    yield marks + _language(lines[start]), True
     yield from ((line, True) for line in content)
     yield marks, end < len(lines)
     if lines[end + 1 : end + 2] not in ([], [""]) and any(_FORMULA_MARK.search(line) for line in content):
         yield "", False  # no formula goes on behind a blank line
 
 
+def _language(line: str) -> str:
+    """Return the language that a fence names, if it is one that programs give colours: they draw others, as HTML."""
+    name = _LANGUAGE.search(line)
+    return name[0] if name and has_lexer(name[0]) else ""
+
+
 def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) -> Iterator[str]:
     margin, fence = opening[1], opening[2]
     content = lines[1:-1] if is_closed else lines[1:]
-    language = _LANGUAGE.search(opening[3])
     # where a fence stands otherwise, programs do not agree on where it ends
     is_plain = _PLAIN_MARGIN.fullmatch(margin) and is_closed and lines[-1].rstrip() == margin + fence
     begin = margin.rstrip() or margin
@@ -244,10 +246,10 @@ def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) ->
         (line.startswith(begin) or not line.strip()) and not _HARMFUL.search(line) and not _FENCE_MARKS.search(line)
         for line in content
     ):
-        yield margin + fence + (language[0] if language else "")
+        yield margin + fence + _language(opening[3])
         yield from lines[1:]
         return
-    body = [line[: _margin(line)] + line[_margin(line) :].translate(_ENTITIES) for line in content]
+    body = [line[: _margin(line)] + line[_margin(line) :].translate(ENTITIES) for line in content]
     *written, last = [f"{margin}<pre>", *body]
     yield from [*written, f"{last}</pre>"]  # an end tag alone on its line would begin another block
     if is_closed:
@@ -257,7 +259,7 @@ def _nested(lines: Sequence[str], opening: re.Match[str], *, is_closed: bool) ->
 def _prose(text: str, less: str) -> str:
     """Return the source of lines without a blank line between them, outside of fences."""
     is_lonely = text.count("$") == 1 and "\\(" not in text and "\\[" not in text
-    dollar = "$" if is_lonely else _DOLLAR
+    dollar = "$" if is_lonely else DOLLAR
     done: list[str] = []
     place = 0
     while match := _TOKEN.search(text, place):
@@ -274,7 +276,9 @@ def _prose(text: str, less: str) -> str:
             elif token.startswith("$"):
                 done.append(dollar)
             else:
-                done.append(token if token in ("\\(", "\\[") else _BACKSLASH + token[1:])
+                done.append(token if token in ("\\(", "\\[") else BACKSLASH + token[1:])
+        elif kind in ("address", "link"):
+            done.append(_leading(kind, token, text, match.start()))
         elif kind == "escape":
             done.append(_escape(token, text[place : place + 6], dollar, less))
         else:
@@ -296,20 +300,38 @@ def _not_as_headers(lines: Sequence[str]) -> Iterator[str]:
 
 def _mark(kind: str | None, token: str, less: str) -> str:  # noqa: PLR0911 - one line for each kind
     match kind:
+        case "entity":
+            return DOLLAR if html.unescape(token) == "$" else BACKSLASH
         case "autolink":
-            return token[1:-1]
+            return _address(token[1:-1], token[1:-1])
         case "tag":
             return less
         case "image":
             return f"\\{token}"
-        case "link" | "reference":
+        case "reference":
             return f"{token}\\"
         case "definition":
             return token.replace(":", "\\:")
         case "backticks" if len(token) >= _FENCE_LENGTH:  # what kept it from opening a fence may be gone
-            return token.translate(_ENTITIES)
+            return token.translate(ENTITIES)
         case _:
             return token
+
+
+def _leading(kind: str, token: str, text: str, place: int) -> str:
+    """Return what begins an address, or the address of a link: such that it leads nowhere if it is none of the web.
+
+    JupyterLab takes ``http://a…`` for a file beside the notebook, and asks its server for it.
+    """
+    if kind == "address":
+        found = _ADDRESS.match(text, place)
+        return _address(token, found[0] if found else "")
+    found = _DESTINATION.match(text, place + 1)
+    return token if found and (found[1].startswith("#") or is_safe_url(found[1])) else f"{token}\\"
+
+
+def _address(shown: str, url: str) -> str:
+    return shown if is_safe_url(url.rstrip(_BEHIND_ADDRESS)) else f"&#{ord(shown[0])};{shown[1:]}"
 
 
 def _escape(token: str, following: str, dollar: str, less: str) -> str:
@@ -319,7 +341,7 @@ def _escape(token: str, following: str, dollar: str, less: str) -> str:
         case "$":
             return token if dollar == "$" else dollar
         case "\\" if following.startswith(("\\", "(", "[", ")", "]", "begin{", "end{")):
-            return _BACKSLASH
+            return BACKSLASH
         case _:
             return token
 
@@ -328,7 +350,7 @@ def _code(inner: str) -> str:
     """Return a code span that is harmless where it is taken for text, too."""
     if inner[0] == inner[-1] == " " and inner.strip():
         inner = inner[1:-1]
-    return f"<code>{inner.translate(_ENTITIES)}</code>"
+    return f"<code>{inner.translate(ENTITIES)}</code>"
 
 
 def _formula(formula: Formula) -> str:
