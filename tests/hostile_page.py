@@ -101,10 +101,11 @@ SETUP = """
 
   // beside what is done: what could do something, by what there is no list of
   page.suspects = () => {
+    const ofJupyterLab = "button.jupyter-widgets, label.widget-label, .jp-OutputPrompt, .jp-OutputArea-promptOverlay";
     const found = [];
     for (const node of area.node.querySelectorAll("*")) {
       const name = node.localName;
-      if (node.classList.contains("lm-Widget") || node.closest("button.jupyter-widgets, .jp-OutputPrompt")) continue;
+      if (node.classList.contains("lm-Widget") || node.closest(ofJupyterLab)) continue;
       const say = (what) => found.push(`${what}: ${node.outerHTML.slice(0, 300)}`);
       if (!/^h[1-6]$/.test(name) && /struck/.test(`${value(node, "id")} ${value(node, "name")}`)) say("a name");
       if (node.closest("mjx-container")) {
@@ -241,8 +242,8 @@ class HostilePage:
         deeds = [deed for deed in deeds if deed != "ran canary"]
         return Findings(deeds, [suspect for suspect in suspects if CANARY_MARK not in suspect])
 
-    def look_at_cell(self, source, sign):
-        """Run code in the notebook, wait until a text is seen in its output, and return all that was noticed."""
+    def look_at_cell(self, source, sign, counted):
+        """Run code in the notebook until its output has a text; return all that was noticed, and how much was shown."""
         self._noticed.clear()
         self._listener.heard.clear()
         before = self.page.evaluate("harness.outside()")
@@ -254,7 +255,9 @@ class HostilePage:
         self.page.evaluate("harness.provoke()")
         after = self.page.evaluate("harness.outside()")
         changes = [f"changed {name}: {after[name]}" for name in before if after[name] != before[name]]
-        return Findings([*self._noticed, *self._listener.heard, *changes], suspects)
+        count = self.page.locator(".jp-OutputArea").locator(counted).count()
+        self.page.evaluate("() => { harness.area.model.clear(); return harness.frames() }")
+        return Findings([*self._noticed, *self._listener.heard, *changes], suspects), count
 
     def follow(self, output):
         """Show something, click on the link in it, and return the page that opens, and what was noticed."""
