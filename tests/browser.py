@@ -78,7 +78,11 @@ class Lab:
 
     def __exit__(self, *_):
         self._process.terminate()
-        self._process.wait(30)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:  # a server that waits for a kernel of its own does not hear
+            self._process.kill()
+            self._process.wait()
 
 
 def open_notebook(browser, address, path, asked=None, **settings):
