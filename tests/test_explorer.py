@@ -191,6 +191,34 @@ class TestBranches:
         with pytest.raises(InputError, match="agent must be an Agent"):
             explore(session, print)
 
+    @pytest.mark.parametrize("wrong", ["sessions", FileSessionStore, 5])
+    def test_a_store_must_be_one(self, session, wrong):
+        """A path or a class is no store, which shows before there is something to lose."""
+        with pytest.raises(InputError, match="store must be a store such as"):
+            explore(session, store=wrong)
+
+    @pytest.mark.parametrize("wrong", ["1", 1.5, [], object(), b"x"])
+    @pytest.mark.parametrize("method", ["fork", "truncate", "edit", "retry", "switch", "rename", "delete", "add"])
+    def test_what_is_no_index_title_or_branch_is_told(self, agent, session, method, wrong):
+        """Each method says what it was given in place of what, and nothing has changed."""
+        if isinstance(wrong, str) and method in {"switch", "rename", "delete"}:
+            wrong = 3
+        explorer = explore(session, agent)
+        before = session.model_dump_json()
+        more = ["text"] if method == "edit" else []
+        with pytest.raises(InputError, match=f"must be of type .* not {type(wrong).__name__}"):
+            getattr(explorer, method)(wrong, *more)
+        assert session.model_dump_json() == before
+        assert explorer.sessions == [session]
+
+    @pytest.mark.parametrize("wrong", [None, 1, b"x", ["x"]])
+    def test_an_edited_text_must_be_one(self, agent, session, wrong):
+        """Nothing is asked of what is no text."""
+        explorer = explore(session, agent)
+        with pytest.raises(InputError, match="the text of a message must be of type str"):
+            explorer.edit(0, wrong)
+        assert explorer.sessions == [session]
+
 
 STORES = [InMemorySessionStore, FileSessionStore, NotebookSessionStore]
 

@@ -113,7 +113,9 @@ class BranchSet:
 
     def find(self, session_id: str | None) -> Entry:
         """Return the branch of an id; the current one for None."""
-        entry = self.entries.get(self.current if session_id is None else session_id)
+        wanted = self.current if session_id is None else session_id
+        _check(wanted, str, "a session, or its id,")
+        entry = self.entries.get(wanted)
         if entry is None:
             raise SessionNotFoundError(f"there is no branch {session_id!r} here: there are {', '.join(self.entries)}")
         return entry
@@ -135,6 +137,7 @@ class BranchSet:
 
     def add(self, session: Session, code: Iterable[str] = (), name: str = "session") -> Session:
         """Take in a session, in place of what a store told of it if that is there, and return it."""
+        _check(session, Session, "a branch")
         entry = self.entries.setdefault(session.id, Entry(session, tuple(code), name))
         entry.value = session
         return session
@@ -159,6 +162,7 @@ class BranchSet:
         """
         session = self.session
         place = self._place(index)
+        _check(text, str, "the text of a message")
         message = session.messages[place]
         if isinstance(message, ToolMessage) or (isinstance(message, AssistantMessage) and message.tool_calls):
             raise TranscriptError(
@@ -181,6 +185,7 @@ class BranchSet:
     def truncate(self, index: int, *, keep: bool = True) -> Session | None:
         """Cut the current branch before `index`; return the branch that keeps what was there, if something was cut."""
         session = self.session
+        _check(index, int, "an index")
         whole = session.fork(title=self._new_title()) if keep else None
         length = len(session.messages)
         session.truncate(index)
@@ -198,6 +203,7 @@ class BranchSet:
     def rename(self, title: str, session_id: str | None = None) -> Session:
         """Give a branch another title; none for an empty text."""
         session = self.loaded(session_id)
+        _check(title, str, "a title")
         check_free(session)
         session.title = title.strip() or None
         return session
@@ -248,6 +254,7 @@ class BranchSet:
 
     def _place(self, index: int) -> int:
         count = len(self.session.messages)
+        _check(index, int, "an index")
         if not -count <= index < count:
             raise TranscriptError(f"there is no message {index}: the session has {count}")
         return index % count
@@ -257,6 +264,12 @@ class BranchSet:
         messages = self.session.messages
         place = next((at for at in range(index, -1, -1) if isinstance(messages[at], UserMessage)), None)
         return None if place is None or transcript.open_calls(messages[: place + 1]) else place
+
+
+def _check(given: object, kind: type, what: str) -> None:
+    """Refuse what cannot be meant, before anything is changed."""
+    if not isinstance(given, kind):
+        raise InputError(f"{what} must be of type {kind.__name__}, not {type(given).__name__}: {given!r:.80}")
 
 
 def _with_text(message: Message, text: str) -> list[InputPart]:

@@ -39,7 +39,7 @@ def explore(
     Raises
     ------
     InputError
-        A ValueError too: if `source` is none of these, or there is nothing in it.
+        A ValueError too: if `source`, `agent` or `store` is none of these, or there is nothing to explore.
 
     Examples
     --------
@@ -47,6 +47,8 @@ def explore(
     >>> explorer.session.id
     'trip'
     """
+    if store is not None and (isinstance(store, type) or not isinstance(store, SessionStore)):
+        raise InputError(f"store must be a store such as FileSessionStore('sessions'), not {store!r:.80}")
     if agent is not None and not isinstance(agent, Agent):
         raise InputError(f"agent must be an Agent, not a {type(agent).__name__}: explore(session, agent)")
     return Explorer(branches_of(source), agent, store, source if is_store(source) else None)

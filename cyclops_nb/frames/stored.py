@@ -38,7 +38,7 @@ class ListedStore(Protocol):
 
 def is_store(value: Any) -> TypeGuard[ListedStore]:
     """Return whether all sessions of a value can be loaded."""
-    return all(callable(getattr(value, name, None)) for name in ("list", "load"))
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("list", "load"))
 
 
 def list_all(store: ListedStore) -> list[SessionInfo]:
