@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ from cyclops_nb import (
 from cyclops_nb.display.branch_set import Actions
 from cyclops_nb.display.branch_sources import branches_of
 from cyclops_nb.session import claim, release
-from cyclops_nb.transcript import find_problems
+from cyclops_nb.transcript import find_problems, open_calls
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -317,6 +319,22 @@ class Researcher(RuleBasedStateMachine):
         except TranscriptError:
             return
         self.deleted |= before - self._there()
+
+    @rule(data=st.data(), turns=st.integers(0, 2))
+    def someone_else_saves(self, data, turns):
+        name = data.draw(st.sampled_from(sorted(self.branches.entries)))
+        stored = copy.copy(self.branches.loaded(name))
+        place = data.draw(st.integers(0, len(stored.messages)))
+        if not open_calls(stored.messages[:place]):
+            del stored.messages[place:]
+        for _ in range(turns):
+            self.number += 1
+            stored.messages += turn(f"question {self.number}")
+        before = self.branches.loaded(name).messages[:]
+        kept = self.branches.reread(stored)
+        now = self.branches.loaded(name).messages
+        assert now == before if name in self.runs else now in (before, stored.messages)
+        assert kept is None or kept.messages == before
 
     @invariant()
     def transcripts_are_valid(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 
 import pytest
@@ -15,6 +16,7 @@ from cyclops_nb import (
     NotebookSessionStore,
     Session,
     SessionBusyError,
+    SessionConflictError,
     SessionNotFoundError,
     TranscriptError,
     UserMessage,
@@ -186,6 +188,12 @@ class TestBranches:
         with pytest.raises(InputError, match=r"explore takes a session|nothing to explore"):
             explore(wrong)
 
+    def test_two_sessions_of_one_id_are_refused(self, session):
+        """One of them would be left out; the same one twice is one."""
+        with pytest.raises(InputError, match="two different sessions have the id 'trip'"):
+            explore([session, copy.copy(session)])
+        assert explore([session, session]).sessions == [session]
+
     def test_an_agent_must_be_one(self, session):
         """A function is no agent."""
         with pytest.raises(InputError, match="agent must be an Agent"):
@@ -276,10 +284,50 @@ class TestStores:
         explorer.refresh()
         assert explorer.switch("late").id == "late"
 
+    def test_what_another_program_has_stored_is_shown_by_refresh(self, agent, session, store):
+        """It takes the place of what was loaded before, in the same object, and can be gone on from."""
+        asyncio.run(store.save(session))
+        explorer = explore(store, agent)
+        mine = explorer.session
+        other = asyncio.run(store.load("trip"))
+        agent.run("Bergen?", session=other)
+        other.title = "Norway"
+        asyncio.run(store.save(other))
+        explorer.refresh()
+        assert explorer.sessions == [other]
+        assert explorer.session is mine
+        explorer.send("Voss?").result()
+        explorer.wait(30)
+        assert stored(store, mine) == mine
+
     def test_an_empty_store_is_refused(self, store):
         """There is nothing to explore."""
         with pytest.raises(InputError, match="nothing to explore"):
             explore(store)
+
+
+@pytest.mark.parametrize("kind", [FileSessionStore, NotebookSessionStore])
+def test_where_a_branch_and_its_file_have_parted_both_are_kept(agent, session, kind, tmp_path):
+    """What was here becomes a branch that begins where they parted, and is stored beside the other one."""
+    store, someone = kind(tmp_path), kind(tmp_path)
+    asyncio.run(store.save(session))
+    explorer = explore(store, agent)
+    explorer.load()
+    other = asyncio.run(someone.load("trip"))
+    agent.run("Bergen?", session=other)
+    asyncio.run(someone.save(other))
+    with pytest.raises(SessionConflictError):
+        explorer.truncate(2, keep=False)
+    agent.run("Voss?", session=explorer.session)
+    explorer.refresh()
+    both = {each.id: each for each in explorer.sessions}
+    assert texts(both.pop("trip")) == texts(other)
+    ((name, mine),) = both.items()
+    assert texts(mine) == [*texts(other)[:2], "Voss?", "About Voss?"]
+    assert (mine.title, mine.parent.session_id, mine.parent.message_count) == ("Trip (2)", "trip", 2)
+    assert asyncio.run(someone.load(name)) == mine
+    explorer.rename("Norway")
+    assert asyncio.run(someone.load("trip")).title == "Norway"
 
 
 class Full(InMemorySessionStore):

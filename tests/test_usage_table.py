@@ -105,7 +105,7 @@ class TestBy:
         table = usage_table(session(run(config="a"), run(config="b"), configs=configs), by="config.stop")
         assert list(sums(table)) == ['["x"]', "x"]
 
-    @pytest.mark.parametrize("by", ["modl", "", "temperature", "config.temprature", "config."])
+    @pytest.mark.parametrize("by", ["modl", "", "temperature", "config.temprature", "config.", None, 3, ["model"]])
     def test_anything_else_is_refused(self, by):
         """What there is not is refused, saying what there is."""
         with pytest.raises(InputError, match=r"cannot be summed by .*'model', .*'branch', or a setting such as"):

@@ -16,7 +16,7 @@ from cyclops_nb.errors import InputError, SessionNotFoundError, TranscriptError
 from cyclops_nb.messages import AssistantMessage, InputPart, Message, TextPart, ToolMessage, UserMessage
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import short_id
-from cyclops_nb.session import Session, check_free
+from cyclops_nb.session import Parent, Session, check_free
 from cyclops_nb.stores.base import SessionInfo, first_question
 
 __all__ = ["Actions", "BranchSet", "Entry", "titled"]
@@ -142,6 +142,25 @@ class BranchSet:
         entry.value = session
         return session
 
+    def reread(self, stored: Session) -> Session | None:
+        """Make the session of a branch what is stored of it, unless that is only older.
+
+        Returns a new branch with what was here, if it would be lost by that: the two have parted.
+        """
+        entry = self.find(stored.id)
+        here, place = self.loaded(stored.id), self._common(stored)
+        if here.busy or here == stored or place == len(stored.messages) < len(here.messages):
+            return None
+        kept = None
+        if place < len(here.messages):
+            kept = here.fork(title=self._new_title(here))
+            kept.parent = Parent(session_id=here.id, message_count=place)
+            variable = self._name()
+            self.add(kept, (*entry.code, f"{variable} = {entry.name}.fork()"), variable)
+        for name in Session.model_fields:
+            setattr(here, name, getattr(stored, name))
+        return kept
+
     def switch(self, session_id: str) -> Entry:
         """Make a branch the current one."""
         entry = self.find(session_id)
@@ -243,14 +262,19 @@ class BranchSet:
         self._made += 1
         return "branch" if self._made == 1 else f"branch_{self._made}"
 
-    def _new_title(self) -> str:
-        """Return a title that no branch has: that of the current one, with the next number."""
-        base = _NUMBERED.sub("", titled(self.session))
+    def _new_title(self, origin: Session | None = None) -> str:
+        """Return a title that no branch has: that of the origin, or of the current one, with the next number."""
+        base = _NUMBERED.sub("", titled(self.session if origin is None else origin))
         taken = {titled(entry.value) for entry in self.entries.values()}
         number = 2
         while f"{base} ({number})" in taken:
             number += 1
         return f"{base} ({number})"
+
+    def _common(self, stored: Session) -> int:
+        """Return how many messages, from the first, are in a branch what they are in its stored form."""
+        pairs = list(zip(self.loaded(stored.id).messages, stored.messages, strict=False))
+        return next((place for place, (here, there) in enumerate(pairs) if here != there), len(pairs))
 
     def _place(self, index: int) -> int:
         count = len(self.session.messages)

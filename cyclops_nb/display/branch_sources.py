@@ -12,7 +12,7 @@ from cyclops_nb.frames.stored import ListedStore, is_store
 from cyclops_nb.portal import portal
 from cyclops_nb.session import Session
 
-__all__ = ["awaited", "branches_of", "name_of", "stored_entries"]
+__all__ = ["awaited", "branches_of", "name_of", "refreshed"]
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,7 @@ def branches_of(source: Any) -> BranchSet:
     'a'
     """
     if is_store(source):
-        return _of(stored_entries(source))
+        return _of(_stored_entries(source))
     values = [source] if isinstance(source, Session) else source
     if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping):
         raise _refused(source)
@@ -58,7 +58,11 @@ def _of(entries: Sequence[Entry]) -> BranchSet:
         raise InputError("there is nothing to explore: give a session, some sessions, or a store that holds some")
     branches = BranchSet(current=entries[0].id)
     for entry in entries:
-        branches.entries.setdefault(entry.id, entry)
+        if branches.entries.setdefault(entry.id, entry).value is not entry.value:
+            raise InputError(
+                f"two different sessions have the id {entry.id!r}: explore one of them, or take session.fork() of the "
+                "other, which has an id of its own"
+            )
     return branches
 
 
@@ -75,12 +79,25 @@ def name_of(session: Session, default: str) -> str:
     return next((name for name, value in variables.items() if value is session and not name.startswith("_")), default)
 
 
-def stored_entries(store: ListedStore) -> list[Entry]:
+def _stored_entries(store: ListedStore) -> list[Entry]:
     """Return what a store lists, as branches that are not loaded."""
     return [
         Entry(info, (f"session_{place} = await store.load({info.id!r})",), f"session_{place}")
         for place, info in enumerate(awaited(store.list()), 1)
     ]
+
+
+def refreshed(branches: BranchSet, store: ListedStore) -> list[Session]:
+    """Take in what a store has now; return the branches that were made to keep what differed from it."""
+    kept = []
+    for entry in _stored_entries(store):
+        if not isinstance(branches.entries.setdefault(entry.id, entry).value, Session):
+            continue
+        stored = awaited(store.load(entry.id))
+        new = None if stored is None else branches.reread(stored)
+        if new is not None:
+            kept.append(new)
+    return kept
 
 
 def awaited(waiting: Coroutine[Any, Any, _T]) -> _T:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from cyclops_nb.agent import Agent
 from cyclops_nb.display.begun_runs import BegunRuns
 from cyclops_nb.display.branch_set import BranchSet
-from cyclops_nb.display.branch_sources import awaited, name_of, stored_entries
+from cyclops_nb.display.branch_sources import awaited, name_of, refreshed
 from cyclops_nb.display.explorer_output import ExplorerOutput
 from cyclops_nb.display.explorer_page import branches_tree, explorer_page, explorer_text
 from cyclops_nb.display.family_tree import SessionTree
@@ -305,11 +305,14 @@ class Explorer(Displayable):
             self.branches.add(session, name=name_of(session, "session"))
 
     def refresh(self) -> None:
-        """Show what has changed by other hands, and what is new in the store that is explored."""
+        """Show what has changed by other hands, and what is new or another in the store that is explored.
+
+        Where a branch and what is stored of it have parted, what was here becomes a branch of its own.
+        """
         with self._changing():
             if self._listed is not None:
-                for entry in stored_entries(self._listed):
-                    self.branches.entries.setdefault(entry.id, entry)
+                for kept in refreshed(self.branches, self._listed):
+                    self._keep(kept)
 
     def freeze(self) -> None:
         """Leave plain HTML of what is shown in place of the widgets, so that it can be read with no kernel.

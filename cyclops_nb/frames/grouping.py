@@ -135,6 +135,12 @@ class _Name(NamedTuple):
 
 def _grouping(by: str, sessions: Sequence[Session]) -> Callable[[Session, Run], _Name] | None:
     """Return what names the row that a run belongs to, or None if that is its session."""
+    known = ", ".join(map(repr, (*_OF_RUN, *OF_SESSION)))
+    refused = InputError(
+        f"usage cannot be summed by {by!r}: give {known}, or a setting such as {_SETTING + 'temperature'!r}"
+    )
+    if not isinstance(by, str):
+        raise refused
     if by in OF_SESSION:
         return None
     if by in _OF_RUN:
@@ -145,10 +151,7 @@ def _grouping(by: str, sessions: Sequence[Session]) -> Callable[[Session, Run], 
         setting in AgentConfig.model_fields
         or any(setting in config for session in sessions for config in session.configs.values())
     ):
-        known = ", ".join(map(repr, (*_OF_RUN, *OF_SESSION)))
-        raise InputError(
-            f"usage cannot be summed by {by!r}: give {known}, or a setting such as {_SETTING + 'temperature'!r}"
-        )
+        raise refused
 
     def of_setting(session: Session, run: Run) -> _Name:
         config = session.configs.get(run.config) if run.config is not None else None
