@@ -156,7 +156,6 @@ def explored(browser: Any, folder: Path) -> None:
         page = open_notebook(browser, address, "explored.ipynb", viewport={"width": WIDTH, "height": 1800})
         page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
         run_all(page)
-        page.get_by_role("button", name="No", exact=True).click()  # no news, please
         cell(page, 1).get_by_role("button", name="Send").wait_for()
         cell(page, 1).get_by_text("wood stove").first.wait_for(state="attached")
         save("explorer", cell(page, 1).screenshot())

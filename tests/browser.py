@@ -66,7 +66,9 @@ class Lab:
             *self._options,
         ]  # fmt: skip
         kept = self._folder / ".jupyter"
-        kept.mkdir(exist_ok=True)
+        news = kept / "lab" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+        news.parent.mkdir(parents=True, exist_ok=True)
+        news.write_text('{"fetchNews": "false", "checkForUpdates": false}')  # or a question covers the page's corner
         places = {"JUPYTER_DATA_DIR": kept, "JUPYTERLAB_SETTINGS_DIR": kept / "lab", "JUPYTERLAB_WORKSPACES_DIR": kept}
         settings = {**os.environ, **{name: str(place) for name, place in places.items()}}
         log = (self._folder / "lab.log").open("wb")

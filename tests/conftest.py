@@ -5,8 +5,10 @@ import contextlib
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
+import venv
 from pathlib import Path
 
 import browser
@@ -18,7 +20,6 @@ import cyclops_nb.portal
 from cyclops_nb.stores import FileSessionStore
 from cyclops_nb.testing import ScriptedServer
 
-PROJECT = Path(__file__).parents[1]
 _ENDING_SECONDS = 5.0
 
 
@@ -108,12 +109,16 @@ def chromium():
 
 @pytest.fixture(scope="session")
 def older_python(tmp_path_factory):
-    """Install the project beside the last ipykernel of the generation before, and return that interpreter."""
+    """Return an interpreter with the last ipykernel of the generation before, and all else as it is here."""
     folder = tmp_path_factory.mktemp("ipykernel")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    venv.create(folder, with_pip=False)
     python = next(path for path in (folder / "bin" / "python", folder / "Scripts" / "python.exe") if path.exists())
-    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--disable-pip-version-check"]
-    subprocess.run([*install, PROJECT, "ipykernel==6.31.*"], check=True)
+    ask = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = Path(subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip())
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*install, "--target", packages, "ipykernel==6.31.*"], check=True)
+    here = sysconfig.get_path("purelib")
+    (packages / "here.pth").write_text(f"import site; site.addsitedir({here!r})\n")  # what is found after that one
     return python
 
 

@@ -21,6 +21,8 @@ class Looks:
 
     def __init__(self, *sheets: str) -> None:
         self.wide = ipywidgets.Layout(margin="0", width="auto")
+        self.filled = ipywidgets.Layout(display="block", margin="0", width="auto")
+        """For HTML with formulas, which is as narrow as its text else."""
         self.bar = ipywidgets.Layout(flex_flow="row wrap", margin="4px 0", width="auto")
         self.indented = ipywidgets.Layout(flex_flow="row wrap", margin="0 0 4px 42px", width="auto")
         """As far from the edge as the text of messages."""
@@ -62,6 +64,7 @@ class Looks:
             self.sheet,
             self.sheet.style,
             self.wide,
+            self.filled,
             self.bar,
             self.indented,
             self.hidden,

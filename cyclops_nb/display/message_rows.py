@@ -67,7 +67,7 @@ class MessageRow:
         text = self._text
         if MATH_ON in html:
             if self._math is None:
-                self._math = ipywidgets.HTMLMath(layout=self._looks.wide)
+                self._math = ipywidgets.HTMLMath(layout=self._looks.filled)
             text = self._math
         text.value = html
         for button, is_offered in zip(self._buttons.values(), astuple(actions), strict=True):
