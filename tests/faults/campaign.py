@@ -64,10 +64,10 @@ def be_quiet():
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
-def stop_everywhere(lab, report, counts, kinds, *, every=1):
-    """Stop the runs of a lab in each way at each `every`-th place."""
+def stop_everywhere(lab, report, counts, kinds, *, every=1, first=1):
+    """Stop the runs of a lab in each way at each `every`-th place, from the first one or another."""
     for kind in kinds:
-        for at in itertools.count(1, every):
+        for at in itertools.count(first, every):
             injector = Injector(kind, at, counts)
             outcome = lab.attempt(injector)
             if not injector.fired:
@@ -94,13 +94,17 @@ def fail_everywhere(lab, report):
 def stop_workload(number, settings, folder, every=1):
     """Stop one workload with one setting everywhere, at each `every`-th place, and return the report."""
     report, workload = Report(), workloads()[number]
+    first = 1
     if settings["store"] == "file":  # at every place with the store in memory, which is the same to the engine
         every *= 5
+    elif settings["durability"] != "async":  # each place with one of the two others, which part only where they save
+        every *= 2
+        first += settings["durability"] == "exit"
     if workload.summary is not None:  # what comes before and after the summary is as in the workloads without one
         every *= 2
     for (form, counts), kinds in KINDS.items():
         with Lab(workload, form=form, folder=folder, **settings) as lab:
-            stop_everywhere(lab, report, counts, kinds, every=every)
+            stop_everywhere(lab, report, counts, kinds, every=every, first=first)
     for form in ("arun_with_response", "start"):
         with Lab(workload, form=form, folder=folder, **settings) as lab:
             fail_everywhere(lab, report)
