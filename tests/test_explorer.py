@@ -262,6 +262,7 @@ class TestStores:
         """Without another one, branches go where the agent saves its runs."""
         keeper = Agent(agent.config, session_store=store)
         explorer = explore(session, keeper)
+        assert explorer.store is store
         new = explorer.retry(3)
         explorer.wait(30)
         assert stored(store, new) == new

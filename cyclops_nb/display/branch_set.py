@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cyclops_nb import transcript
+from cyclops_nb.display.content_keys import common_prefix
 from cyclops_nb.errors import InputError, SessionNotFoundError, TranscriptError
 from cyclops_nb.messages import AssistantMessage, InputPart, Message, TextPart, ToolMessage, UserMessage
 from cyclops_nb.render.text import one_line
@@ -148,7 +149,8 @@ class BranchSet:
         Returns a new branch with what was here, if it would be lost by that: the two have parted.
         """
         entry = self.find(stored.id)
-        here, place = self.loaded(stored.id), self._common(stored)
+        here = self.loaded(stored.id)
+        place = common_prefix([here.messages, stored.messages])
         if here.busy or here == stored or place == len(stored.messages) < len(here.messages):
             return None
         kept = None
@@ -270,11 +272,6 @@ class BranchSet:
         while f"{base} ({number})" in taken:
             number += 1
         return f"{base} ({number})"
-
-    def _common(self, stored: Session) -> int:
-        """Return how many messages, from the first, are in a branch what they are in its stored form."""
-        pairs = list(zip(self.loaded(stored.id).messages, stored.messages, strict=False))
-        return next((place for place, (here, there) in enumerate(pairs) if here != there), len(pairs))
 
     def _place(self, index: int) -> int:
         count = len(self.session.messages)

@@ -10,7 +10,7 @@ from cyclops_nb.display.explorer import Explorer
 from cyclops_nb.errors import InputError
 from cyclops_nb.frames.stored import ListedStore, is_store
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionStore
+from cyclops_nb.stores.base import SessionStore, is_session_store
 
 __all__ = ["explore"]
 
@@ -47,7 +47,7 @@ def explore(
     >>> explorer.session.id
     'trip'
     """
-    if store is not None and (isinstance(store, type) or not isinstance(store, SessionStore)):
+    if store is not None and not is_session_store(store):
         raise InputError(f"store must be a store such as FileSessionStore('sessions'), not {store!r:.80}")
     if agent is not None and not isinstance(agent, Agent):
         raise InputError(f"agent must be an Agent, not a {type(agent).__name__}: explore(session, agent)")

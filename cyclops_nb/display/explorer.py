@@ -40,8 +40,6 @@ class Explorer(Displayable):
     ----------
     agent : Agent or None
         Who is asked; another one can be put in its place.
-    store : SessionStore or None
-        Where branches are kept.
 
     Examples
     --------
@@ -59,7 +57,7 @@ class Explorer(Displayable):
         self, branches: BranchSet, agent: Agent | None, store: SessionStore | None, listed: ListedStore | None = None
     ) -> None:
         self.agent = agent
-        self.store: SessionStore | None = cast("SessionStore", listed) if store is None and listed else store
+        self._own_store: SessionStore | None = cast("SessionStore", listed) if store is None and listed else store
         self.branches = branches
         self._listed = listed
         """The store whose sessions are explored, if there was no other source."""
@@ -113,12 +111,17 @@ class Explorer(Displayable):
         entry = self.branches.entry
         return "\n".join(entry.code) or entry.name
 
+    @property
+    def store(self) -> SessionStore | None:
+        """Where branches are kept: what was given, or else the agent's."""
+        return self._own_store if self._own_store is not None or self.agent is None else self.agent.session_store
+
     def load(self, session: str | Session | None = None) -> Session:
         """Return the session of a branch, by default of the current one, which is loaded if it is only stored."""
         with self.lock:
             entry = self.branches.find(_id_of(session))
             if isinstance(entry.value, SessionInfo):
-                store = self._listed if self._listed is not None else self._store()
+                store = self._listed if self._listed is not None else self.store
                 found = None if store is None else awaited(store.load(entry.id))
                 if found is None:
                     raise SessionNotFoundError(f"session {entry.id!r} is in the store no more")
@@ -294,7 +297,7 @@ class Explorer(Displayable):
         """
         with self._changing():
             entry = self.branches.delete(_id_of(session))
-            store = self._store()
+            store = self.store
             if store is not None:
                 awaited(store.delete(entry.id))
             self.load()
@@ -364,9 +367,6 @@ class Explorer(Displayable):
             raise InputError("there is no agent to ask: give explore(..., agent=agent), or set explorer.agent")
         return self.agent
 
-    def _store(self) -> SessionStore | None:
-        return self.store if self.store is not None or self.agent is None else self.agent.session_store
-
     def _ask(self, text: Any) -> RunHandle:
         """Begin a run in the current branch."""
         handle = self._needed_agent().start(text, session=self.branches.session)
@@ -381,13 +381,13 @@ class Explorer(Displayable):
         """Save what a run has left, unless its agent has done so."""
         with self._changing():
             entry = self.branches.entries.get(owner)
-            is_saved = self.agent is not None and self.agent.session_store is self._store()
+            is_saved = self.agent is not None and self.agent.session_store is self.store
             if entry is not None and isinstance(entry.value, Session) and not is_saved:
                 self._keep(entry.value)
 
     def _keep(self, session: Session) -> Session:
         """Save a branch, if there is a store."""
-        store = self._store()
+        store = self.store
         if store is not None:
             awaited(store.save(session))
         return session

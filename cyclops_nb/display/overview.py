@@ -18,7 +18,7 @@ from cyclops_nb.render.escape import fragment, join, label
 from cyclops_nb.render.text import one_line
 from cyclops_nb.render.words import UNKNOWN, count, error_words, moment, money, number, short_id, tokens
 from cyclops_nb.session import Session
-from cyclops_nb.stores.base import SessionInfo, SessionStore, first_question, session_info
+from cyclops_nb.stores.base import SessionInfo, first_question, is_session_store, session_info
 
 __all__ = ["Overview", "overview"]
 
@@ -111,7 +111,7 @@ def _stores(variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _is_store(value: Any) -> bool:
     try:
-        return not isinstance(value, type) and isinstance(value, SessionStore)
+        return is_session_store(value)
     except Exception:  # noqa: BLE001 - a variable of the user's that answers strangely when it is asked for a method
         return False
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cyclops_nb import pricing
 from cyclops_nb.config import AgentConfig, Compaction, Durability, config_key
@@ -22,12 +22,10 @@ from cyclops_nb.models.base import Completion, Model, ModelRequest
 from cyclops_nb.response import AgentResponse
 from cyclops_nb.runs import Run, RunError, RunKind, StopReason
 from cyclops_nb.session import Session, claim
+from cyclops_nb.stores.base import SessionStore, is_session_store
 from cyclops_nb.tools import Tool
 from cyclops_nb.usage import total
 from cyclops_nb.values import new_id
-
-if TYPE_CHECKING:
-    from cyclops_nb.stores.base import SessionStore
 
 __all__ = ["CURRENT_CALL", "CURRENT_RUN", "CallPlace", "CallerThread", "NestedRun", "RunPlan", "RunState"]
 
@@ -103,7 +101,7 @@ class RunPlan:
     def __post_init__(self) -> None:
         """Refuse what is no store before the run and not when it is to save."""
         store = self.store
-        if store is not None and (isinstance(store, type) or not all(hasattr(store, name) for name in _STORE_METHODS)):
+        if store is not None and not is_session_store(store):
             kind = f"the class {store.__name__}" if isinstance(store, type) else f"a {type(store).__name__}"
             raise ConfigError(
                 f"session_store must be a store with async {', '.join(_STORE_METHODS)}, such as "

@@ -133,14 +133,17 @@ class _Name(NamedTuple):
     text: str | None
 
 
-def _grouping(by: str, sessions: Sequence[Session]) -> Callable[[Session, Run], _Name] | None:
-    """Return what names the row that a run belongs to, or None if that is its session."""
+def _refused(by: object) -> InputError:
     known = ", ".join(map(repr, (*_OF_RUN, *OF_SESSION)))
-    refused = InputError(
+    return InputError(
         f"usage cannot be summed by {by!r}: give {known}, or a setting such as {_SETTING + 'temperature'!r}"
     )
+
+
+def _grouping(by: str, sessions: Sequence[Session]) -> Callable[[Session, Run], _Name] | None:
+    """Return what names the row that a run belongs to, or None if that is its session."""
     if not isinstance(by, str):
-        raise refused
+        raise _refused(by)
     if by in OF_SESSION:
         return None
     if by in _OF_RUN:
@@ -151,7 +154,7 @@ def _grouping(by: str, sessions: Sequence[Session]) -> Callable[[Session, Run], 
         setting in AgentConfig.model_fields
         or any(setting in config for session in sessions for config in session.configs.values())
     ):
-        raise refused
+        raise _refused(by)
 
     def of_setting(session: Session, run: Run) -> _Name:
         config = session.configs.get(run.config) if run.config is not None else None

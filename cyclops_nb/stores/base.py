@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, SupportsIndex, overload, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, TypeGuard, overload, runtime_checkable
 
 from cyclops_nb.displayable import Displayable
 from cyclops_nb.messages import Message, UserMessage
@@ -22,6 +22,7 @@ __all__ = [
     "SessionStore",
     "first_asked",
     "first_question",
+    "is_session_store",
     "newest_first",
     "session_info",
 ]
@@ -61,6 +62,11 @@ class SessionStore(Protocol):
     async def delete(self, session_id: str) -> None:
         """Remove the session stored under `session_id`, if there is one."""
         ...
+
+
+def is_session_store(value: object) -> TypeGuard[SessionStore]:
+    """Return whether a value is a store, and no class of stores."""
+    return not isinstance(value, type) and isinstance(value, SessionStore)
 
 
 class SessionInfo(Displayable, Value):
