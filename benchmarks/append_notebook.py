@@ -17,7 +17,7 @@ from cyclops_nb import AssistantMessage, NotebookSessionStore, Run, Session, Usa
 from cyclops_nb.messages import Message
 
 SIZES = (10, 1_000, 10_000)
-ROUNDS = 5
+ROUNDS = 9
 TEXT = "Paris is the capital of France, and its largest city. " * 2
 
 

@@ -28,7 +28,7 @@ from cyclops_nb.messages import Message
 
 SESSIONS = 1_000
 TURNS = 25
-ROUNDS = 3
+ROUNDS = 5
 TEXT = "Paris is the capital of France, and its largest city. " * 10
 
 

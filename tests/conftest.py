@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import subprocess
 import sys
@@ -36,6 +37,11 @@ def _running(before):
         with contextlib.suppress(RuntimeError):  # the set of tasks changed while it was read: they are ending
             tasks = list(asyncio.all_tasks(portal._loop))
     return [*threads, *tasks]
+
+
+def pytest_collection_finish():
+    """Let no garbage collection look at what stays to the end: modules, and thousands of collected tests."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

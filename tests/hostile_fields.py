@@ -52,7 +52,7 @@ from cyclops_nb.usage import Usage
 
 PAYLOADS = [(kind, text) for kind, texts in (HTML | MARKDOWN).items() for text in texts]
 FIRST = dict(reversed(PAYLOADS))
-_EVERY = 4
+_EVERY = 3
 _FIRST = 1_000_000  # numbers so long that they stand in no other text
 _ROOM = 1_000
 
@@ -342,7 +342,7 @@ def outputs_of(index):
 
 
 def some_outputs_of(index):
-    """Return outputs with a payload: of the first of its kind all, of the others every fourth, of each another one."""
+    """Return outputs with a payload: of the first of its kind all, of the others every third, of each another one."""
     outputs, pairs = outputs_of(index)
     kind, text = PAYLOADS[index]
     return (outputs if FIRST[kind] == text else outputs[index % _EVERY :: _EVERY]), pairs

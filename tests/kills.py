@@ -306,6 +306,7 @@ def warm_up():
     with ScriptedServer(answer) as server:
         asyncio.run(agent_for(server, [note]).arun("go"))
     alone()
+    gc.freeze()  # what is loaded stays: no later collection needs to look at it, and forks share it
 
 
 def kill_in_lanes(name, kills, seed, lanes):

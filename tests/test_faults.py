@@ -39,13 +39,13 @@ class TestStops:
     def test_leave_the_session_in_order(self, name, form):
         """Transcript, record, store and usage fit each other; no task, thread or socket is left; a next run works."""
         with Lab(WORKLOADS[name], form=form, store="memory") as lab:
-            assert not stops(lab, every=47).violations
+            assert not stops(lab, every=23).violations
 
     @pytest.mark.parametrize("durability", ["async", "sync", "exit"])
     def test_leave_a_file_that_is_the_session(self, durability, tmp_path):
         """The same with each durability and files."""
         with Lab(PARALLEL, durability=durability, store="file", folder=tmp_path) as lab:
-            assert not stops(lab, every=59).violations
+            assert not stops(lab, every=29).violations
 
     @pytest.mark.parametrize("name", WORKLOADS)
     def test_a_server_that_fails(self, name):

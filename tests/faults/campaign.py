@@ -1,5 +1,6 @@
 """Goes over all places at which runs can be stopped, and looks at what each stop has left."""
 
+import gc
 import itertools
 import logging
 from collections import Counter
@@ -62,12 +63,13 @@ class Report:
 def be_quiet():
     """Silence asyncio: a Ctrl-C that strikes a task goes through the loop, and stays in the task, which it logs."""
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    gc.freeze()  # what is loaded stays: the collections after each workload need not look at it
 
 
-def stop_everywhere(lab, report, counts, kinds, *, every=1, first=1):
-    """Stop the runs of a lab in each way at each `every`-th place, from the first one or another."""
+def stop_everywhere(lab, report, counts, kinds, *, every=1):
+    """Stop the runs of a lab in each way at each `every`-th place."""
     for kind in kinds:
-        for at in itertools.count(first, every):
+        for at in itertools.count(1, every):
             injector = Injector(kind, at, counts)
             outcome = lab.attempt(injector)
             if not injector.fired:
@@ -94,17 +96,13 @@ def fail_everywhere(lab, report):
 def stop_workload(number, settings, folder, every=1):
     """Stop one workload with one setting everywhere, at each `every`-th place, and return the report."""
     report, workload = Report(), workloads()[number]
-    first = 1
     if settings["store"] == "file":  # at every place with the store in memory, which is the same to the engine
         every *= 5
-    elif settings["durability"] != "async":  # each place with one of the two others, which part only where they save
-        every *= 2
-        first += settings["durability"] == "exit"
     if workload.summary is not None:  # what comes before and after the summary is as in the workloads without one
         every *= 2
     for (form, counts), kinds in KINDS.items():
         with Lab(workload, form=form, folder=folder, **settings) as lab:
-            stop_everywhere(lab, report, counts, kinds, every=every, first=first)
+            stop_everywhere(lab, report, counts, kinds, every=every)
     for form in ("arun_with_response", "start"):
         with Lab(workload, form=form, folder=folder, **settings) as lab:
             fail_everywhere(lab, report)
